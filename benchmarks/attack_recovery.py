@@ -29,8 +29,7 @@ from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week
 from shoal.events.simulate.visits import _place
 from shoal.kinds.density.plan import MethodOptions
 from shoal.space.clock import Clock
-from shoal.space.geography import AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import AreaWeights, Setting
 
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "attack-recovery.md"
 SEED = 7

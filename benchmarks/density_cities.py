@@ -16,7 +16,7 @@ from benchmarks.held_visits import HeldVisits, hold, same_sums
 from benchmarks.real_cities import PARIS_USERS, RealCity, simulated
 from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.plan import MethodOptions
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 
 
 @dataclass(frozen=True, kw_only=True)

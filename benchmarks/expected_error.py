@@ -86,7 +86,7 @@ def measure(city: str, users: int) -> tuple[list[Point], float]:
         method = METHODS[run.method]
         budget = Budget.of(run.set_at, None if method.pure else DELTA)
         noise = getattr(method.build(budget, setting, options), "noise_of_count", None)
-        deviation = plain_deviation(noise, budget, setting, options)
+        deviation = plain_deviation(noise, budget, min(options.ell, setting.slots))
         points.append(
             Point(
                 method=run.method,

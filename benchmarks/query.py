@@ -37,9 +37,9 @@ from shoal.mechanisms.query.weights import public_prior
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.geography import open_geography
+from shoal.space.geography import Setting, open_geography, setting_of
 from shoal.space.plan import SpacePlan
-from shoal.space.setting import Question, Questions, Setting, setting_of
+from shoal.space.setting import Question, Questions
 from shoal.stages.exact import ExactCounts
 
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "query.md"

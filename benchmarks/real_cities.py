@@ -43,9 +43,8 @@ class RealCity:
         from shoal.kinds.density.build import Counting
         from shoal.kinds.run import Silent
         from shoal.space.clock import Clock
-        from shoal.space.geography import open_geography
+        from shoal.space.geography import open_geography, setting_of
         from shoal.space.plan import SpacePlan
-        from shoal.space.setting import setting_of
 
         source, clock = open_source(**self.source), Clock(**self.window)
         geography = open_geography(

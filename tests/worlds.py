@@ -15,8 +15,7 @@ import scipy.sparse
 from shoal.privacy.ledger import open_ledger
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import LATTICE, AreaWeights, Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.trips import ExactPaths, GridTrips
 

@@ -2,7 +2,7 @@
 
 A plan is a frozen dataclass below `Plan`. From the `setting(...)` on each of its fields come the check of a
 TOML file, of flags, of a form and of keywords, with every fault in one error; the flags of the command with
-help and default (cli/options.py); the JSON schema of the page's form, the table in docs/plan.md and the plans
+help and default (cli/main.py); the JSON schema of the page's form, the table in docs/plan.md and the plans
 of simulated cities (kinds/setting_forms.py); and the settings in the key of a run. Rules between settings are
 methods of the plan, each marked with the settings that it is about.
 

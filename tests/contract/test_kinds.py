@@ -39,6 +39,7 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
     assert set(kind.shapes) <= set(Shape)
     assert kind.main_file in kind.files
     assert kind.problems.__doc__
+    assert kind.verdict.__doc__
     assert (kind.view is not None) == kind.is_drawn
 
 

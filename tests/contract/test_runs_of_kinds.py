@@ -16,8 +16,12 @@ from tests.golden.record import arguments, world
 
 from shoal.kinds import KINDS
 from shoal.kinds.run import Build
+from shoal.kinds.verdict import GRADES
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import open_ledger
+from shoal.release.manifest import Manifest
+from shoal.release.readme import readme_problems
+from shoal.release.verify import check_release
 
 ROOT = Path(__file__).parents[2]
 RELEASES = {
@@ -108,6 +112,27 @@ def change_events(city, change):
 def test_every_kind_is_run():
     assert set(RELEASES) == set(KINDS)
     assert sorted(PURE) == SPENDING
+
+
+@of_every_kind
+def test_the_verdict_is_the_same_in_every_place(kind, city, command, release):
+    """Dry run, result, manifest and README; computed anew from the folder alone, it is the published one."""
+    _, out, _ = command(*RELEASES[kind], "--dry-run", "--json")
+    foreseen = json.loads(out)["verdict"]
+    assert foreseen["grade"] in (None, *GRADES)
+    assert foreseen["summary"].endswith(".")
+    done = release(kind)
+    folder = Path(done["release"])
+    manifest = Manifest.from_json((folder / "manifest.json").read_text())
+    said = json.loads(json.dumps(manifest.verdict))
+    assert done["verdict"] == said == KINDS[kind].verdict(folder, manifest).to_plain()
+    assert said["grade"] in GRADES
+    readme = (folder / "README.md").read_text()
+    assert f"**{said['grade'].capitalize()}.** {said['summary']}" in readme
+    assert all(f"- {way}" in readme for way in said["advice"])
+    assert check_release(folder).problems == ()
+    (folder / "README.md").write_text(readme.replace(said["summary"], "Perfect."))
+    assert list(readme_problems((folder / "README.md").read_text(), manifest))
 
 
 @of_every_kind

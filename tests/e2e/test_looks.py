@@ -65,3 +65,15 @@ def test_an_inspection_without_a_population_says_that_it_is_not_recorded(town, c
     assert kinds() == []
     code, _, err = command(*arguments, "--population", "nobody")
     assert (code, err.split(":")[0]) == (4, "unknown-population")
+
+
+def test_a_new_plan_for_a_window_that_a_report_shows_is_recorded(town, command):
+    said, readme = released(town, command, "first")
+    assert said == "none recorded"
+    assert "only those on the same window are counted" in readme
+    town.flags["--epsilon"] = 0.05
+    code, _, err = command(*town.arguments(), "--method", "gaussian", "--out", town.folder / "second")
+    assert (code, err.strip()) == (0, "")
+    assert [note["kind"] for note in open_ledger().state().population("town").notes].count("tuned") == 1
+    said = json.loads((town.folder / "second" / "manifest.json").read_text())["tuned_on_private_data"]
+    assert said == "recorded"

@@ -31,7 +31,7 @@ COMMANDS = {
 PLANS = sorted(path.stem for path in (V1 / "plans").glob("*.toml") if path.stem != "density-spark")
 RELEASES = (*PLANS, "query-gaussian", "query-laplace", "query-weights")
 BUDGETS = ((0.1, 1e-6), (0.5, 1e-9), (1.0, 1e-6), (4.0, 1e-4))
-CHANGES = ("created", "files", "read_from_data", "package")  # from run to run, or by version
+CHANGES = ("created", "files", "read_from_data", "verdict", "package")  # from run to run, or by version
 ULPS = 2  # a scale may differ by so many from the recorded one
 
 

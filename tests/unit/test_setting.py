@@ -8,7 +8,7 @@ import pytest
 from tests.loops import for_each
 from tools.settings_tables import PAGE, with_tables
 
-from shoal.cli.options import click_options, settings_from_flags, with_options
+from shoal.cli.main import click_options, settings_from_flags, with_options
 from shoal.errors import PlanError
 from shoal.kinds import KINDS
 from shoal.kinds.density.plan import CITY_PLAN, DensityPlan

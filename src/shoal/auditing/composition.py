@@ -32,8 +32,8 @@ from shoal.privacy.noise import Noise
 from shoal.space.cell_paths import PathTable
 from shoal.space.cells import CellGrid, Rectangles, random_rectangles
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights
-from shoal.space.setting import CommuteSetting, Question, Setting
+from shoal.space.geography import LATTICE, AreaWeights, Setting
+from shoal.space.setting import CommuteSetting, Question
 from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes

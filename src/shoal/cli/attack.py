@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
-from shoal.cli.main import LazyGroup
-from shoal.cli.options import JSON, click_options, out_option, settings_from_flags, with_options
+from shoal.cli.main import JSON, LazyGroup, click_options, out_option, settings_from_flags, with_options
 from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 

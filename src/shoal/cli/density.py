@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import JSON, THREADS, click_options, settings_from_flags, with_options
+from shoal.cli.main import JSON, THREADS, click_options, settings_from_flags, with_options
 from shoal.cli.printing import Bars, draw_table, print_table
 from shoal.cli.run import plan_options, run_settings
 from shoal.kinds.density.plan import ComparePlan, DensityPlan

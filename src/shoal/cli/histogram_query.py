@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import JSON, box, click_options, with_options
+from shoal.cli.main import JSON, box, click_options, with_options
 from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import JSON, click_options, source_options, trip_options, with_options
+from shoal.cli.main import JSON, click_options, source_options, trip_options, with_options
 from shoal.cli.printing import draw_table
 from shoal.events.schema import LEAST_ROWS, SourcePlan
 from shoal.space.plan import SpacePlan

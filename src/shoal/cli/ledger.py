@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import JSON, with_options
+from shoal.cli.main import JSON, with_options
 from shoal.cli.printing import draw_table
 from shoal.errors import GuaranteeError, LedgerError, PlanError
 from shoal.privacy.accounting import epsilon_for, nano, rho_for, show_nano

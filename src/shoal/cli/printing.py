@@ -95,6 +95,7 @@ def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> int:
     table = prepared.table(summary)
     if table is not None:
         print_table(table)
+    print_verdict(summary["verdict"])
     if summary["stored"] is not None and not summary["obstacles"]:
         click.echo(f"This run was released before: a run returns {summary['stored']} and spends nothing.")
     for obstacle in summary["obstacles"]:
@@ -102,6 +103,16 @@ def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> int:
     if prepared.guarantee is not None:
         click.echo(f"\n{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
     return summary["exit_code"]
+
+
+def print_verdict(verdict: Mapping[str, Any]) -> None:
+    """What the release is good for, from public and published numbers, and what would help most."""
+    grade = verdict["grade"]
+    mark = {"mostly noise": "red", "rough": "yellow"}.get(grade, "green")
+    named = "" if grade is None else click.style(f"{grade}. ", fg=mark, bold=True)
+    click.echo(f"verdict  {named}{verdict['summary']}")
+    for way in verdict["advice"]:
+        click.echo(f"  try    {way}")
 
 
 def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json: bool) -> None:
@@ -124,6 +135,7 @@ def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json:
     _print_changed(prepared, result)
     if outcome.table is not None:
         print_table(outcome.table)
+    print_verdict(result.verdict.to_plain())
     click.echo(f"release  {near(result.release)}")
     for name, path, words in outcome.places:
         click.echo(f"{name:<9}{near(path)}   ({words})")
@@ -152,6 +164,7 @@ def _result_json(prepared: Prepared, result: RunResult, population: Population) 
         "reused": result.reused,
         "source_changed": result.source_changed,
         "publishable": result.publishable,
+        "verdict": result.verdict.to_plain(),
         "notes": prepared.notes(),
         "unit": prepared.unit_sentence,
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.options import JSON, out_option
+from shoal.cli.main import JSON, out_option
 
 
 @click.command(epilog="Example:  SHOAL_LEDGER=demo/ledger.sqlite shoal publish demo/release public")
@@ -123,6 +123,7 @@ def verify(
     Needs no ledger. Prints the guarantee; exits with 6 if anything is missing, changed, not in the
     manifest, promises more than was spent, or is not what the owner published (--sha256, --allowed-signers).
     """
+    from shoal.cli.printing import print_verdict
     from shoal.errors import GuaranteeError, PlanError
     from shoal.release.publish import sound_manifest
     from shoal.release.readme import in_words
@@ -157,6 +158,8 @@ def verify(
     if refused is not None:
         raise refused
     click.echo(in_words(manifest))
+    if manifest.verdict:
+        print_verdict(manifest.verdict)
     click.echo(f"\n{len(manifest.files)} files as in the manifest, nothing else in the folder.")
     click.echo(f"manifest sha256 {checked.manifest_sha256}")
     if sha256 is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import JSON, out_option, with_options
+from shoal.cli.main import JSON, out_option, with_options
 from shoal.cli.printing import check_page_place, print_page
 
 

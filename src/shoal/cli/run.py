@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.main import LazyGroup
-from shoal.cli.options import (
+from shoal.cli.main import (
     ALLOW_EMPTY,
     COLUMNS_FILE,
     DRY_RUN,
-    ENGINE_OPTIONS,
     JSON,
     PLAN,
     THREADS,
+    LazyGroup,
     Option,
     box,
     check_named,
     click_options,
-    opened_spark,
     over_columns_file,
     settings_from_flags,
     with_options,
@@ -32,6 +31,9 @@ from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import merge, read_plan
 from shoal.kinds.query.plan import QueryPlan
 from shoal.privacy.guarantee import TRIP
+
+if TYPE_CHECKING:
+    from shoal.engine.spark.engine import SparkEngine
 
 
 def run_command(
@@ -150,8 +152,53 @@ def release(
     print_result(prepared, result, ledger, as_json)
 
 
-@click.group(
-    cls=LazyGroup,
+ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["duckdb", "spark"]),
+        default="duckdb",
+        help="Where sums are made: this machine, or Spark (needs shoal[spark]).  [default: duckdb]",
+    ),
+    click.option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of Spark, as spark.master=spark://HOST:7077; repeatable.",
+    ),
+    click.option("--partitions", type=int, help="Parts of the users on Spark.  [default: by cores and rows]"),
+)
+
+
+@contextmanager
+def opened_spark(
+    engine: str, spark_conf: tuple[str, ...], partitions: int | None
+) -> Iterator[SparkEngine | None]:
+    """Spark, started and stopped; None is the engine of this machine, which needs no start."""
+    if engine != "spark":
+        if spark_conf or partitions is not None:
+            raise PlanError(
+                "spark-options",
+                "--spark-conf and --partitions are for the Spark engine.",
+                "Pass --engine spark, or leave them out.",
+            )
+        yield None
+        return
+    from shoal.engine.spark.session import import_spark, need_java, parse_conf
+
+    conf = parse_conf(spark_conf)
+    import_spark()
+    need_java()
+    from shoal.engine.spark.engine import SparkEngine
+
+    if sys.stderr.isatty():
+        click.echo("starting Spark", err=True)
+    with SparkEngine(conf, partitions=partitions) as started:
+        yield started
+
+
+density = LazyGroup(
+    "density",
+    help="""People per zone and slot, differentially private for all of a user's events in the window.""",
     steps={
         "compare": (
             "density",
@@ -170,8 +217,6 @@ def release(
         ),
     },
 )
-def density() -> None:
-    """People per zone and slot, differentially private for all of a user's events in the window."""
 
 
 density_run = run_command(
@@ -199,26 +244,21 @@ Examples:
 )
 
 
-@click.group(
-    cls=LazyGroup,
-    steps={
-        "run": ("run", "trajectories_run", "Generalise records until k of them fit every observation."),
-        "verify": (
-            "trajectories",
-            "verify",
-            "Prove or refute the claim of a release, window by window.",
-        ),
-        "compare": ("trajectories", "compare", "Other ways to hide records, with the same attacks."),
-    },
-)
-def trajectories() -> None:
-    """Release k-anonymous trajectories, against an adversary who observed a person for any period tau.
+trajectories = LazyGroup(
+    "trajectories",
+    help="""Release k-anonymous trajectories, against an adversary who observed a person for any period tau.
 
     This is not differential privacy: it protects against the stated adversary and no other.
 
     \b
     Example:  shoal trajectories run --help
-    """
+    """,
+    steps={
+        "run": ("run", "trajectories_run", "Generalise records until k of them fit every observation."),
+        "verify": ("trajectories", "verify", "Prove or refute the claim of a release, window by window."),
+        "compare": ("trajectories", "compare", "Other ways to hide records, with the same attacks."),
+    },
+)
 
 
 trajectories_run = run_command(
@@ -244,8 +284,13 @@ Examples:
 )
 
 
-@click.group(
-    cls=LazyGroup,
+histogram = LazyGroup(
+    "histogram",
+    help="""Release distinct trips in any rectangle, with differential privacy per user or per trip.
+
+    \b
+    Example:  shoal histogram run --help
+    """,
     steps={
         "run": ("run", "histogram_run", "Release a histogram of trips: spends."),
         "query": (
@@ -256,12 +301,6 @@ Examples:
         "report": ("report", "histogram_report", "Draw a published histogram: free."),
     },
 )
-def histogram() -> None:
-    """Release distinct trips in any rectangle, with differential privacy per user or per trip.
-
-    \b
-    Example:  shoal histogram run --help
-    """
 
 
 histogram_run = run_command(
@@ -293,19 +332,18 @@ Examples:
 )
 
 
-@click.group(
-    cls=LazyGroup,
+synthesize = LazyGroup(
+    "synthesize",
+    help="""Release synthetic trips with times and stays, with differential privacy per user or per trip.
+
+    \b
+    Example:  shoal synthesize run --help
+    """,
     steps={
         "run": ("run", "synthesize_run", "Release synthetic trips: spends."),
         "report": ("report", "synthesize_report", "Draw published synthetic trips: free."),
     },
 )
-def synthesize() -> None:
-    """Release synthetic trips with times and stays, with differential privacy per user or per trip.
-
-    \b
-    Example:  shoal synthesize run --help
-    """
 
 
 synthesize_run = run_command(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.options import JSON, click_options, out_option, with_options
+from shoal.cli.main import JSON, click_options, out_option, with_options
 from shoal.cli.printing import Bars
 from shoal.space.plan import ZonesPlan
 

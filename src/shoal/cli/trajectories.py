@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import JSON, click_options, out_option, source_options, with_options
+from shoal.cli.main import JSON, click_options, out_option, source_options, with_options
 from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 from shoal.events.schema import SourcePlan

@@ -101,7 +101,7 @@ def listed_endings() -> str:
 
 
 def check_readable(path: str) -> None:
-    if printable(path) != path:
+    if not path.isprintable() and printable(path) != path:
         raise SourceError("file-name", f'the name "{path}" has control characters in it.', "Rename the file.")
     if not os.access(path, os.R_OK):
         raise SourceError("unreadable-file", f'no permission to read "{path}".', "Change its permissions.")
@@ -366,7 +366,7 @@ def corrupt_csv(path: str, error: Exception) -> SourceError:
 def check_names(path: str, names: Sequence[str]) -> None:
     # DuckDB compares names without case, so "User" and "user" are duplicates too.
     twice = [name for name, count in Counter(name.casefold() for name in names).items() if count > 1]
-    odd = [name for name in names if printable(name) != name]
+    odd = [name for name in names if not name.isprintable() and printable(name) != name]
     if odd:
         raise SourceError(
             "column-name",

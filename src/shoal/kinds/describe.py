@@ -34,6 +34,7 @@ from shoal.space.clock import Clock
 if TYPE_CHECKING:
     from shoal.engine.engine import Engine
     from shoal.kinds.run import RunResult
+    from shoal.kinds.verdict import Verdict
     from shoal.release.folder import Committed
 
 VERSION = 2  # of keys; the first hashed the contents of the files
@@ -131,6 +132,10 @@ class Prepared(Protocol):
     def expected(self, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Lines of the dry run on the expected error."""
         return []
+
+    def verdict(self) -> Verdict:
+        """What the release will be good for, from the expected error; see `kinds/verdict.py`."""
+        ...
 
     def table(self, summary: Mapping[str, Any]) -> Table | None:
         """Figures of the dry run that need a table."""
@@ -270,6 +275,7 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
         "plan": asdict(prepared.plan),
         "public": prepared.public(),
         "notes": prepared.notes(),
+        "verdict": prepared.verdict().to_plain(),
         "spends": [],
         "stored": None if stored is None else stored.path,
     }

@@ -1,8 +1,8 @@
 """The kinds of release by name: what the command, the page, a recipient's check and the audit need to know.
 
 The parts of a kind stand in the folder called like it: `build.py` with its `DensityBuild`, and `published.py`
-with FILES, `problems` and, where there is a picture, `view`. They are imported when they are used, so that
-the table itself loads no kind.
+with FILES, `problems`, `verdict` and, where there is a picture, `view`. They are imported when they are used,
+so that the table itself loads no kind.
 
 >>> sorted(KINDS)
 ['commute', 'density', 'histogram', 'query', 'synthetic', 'trajectories']
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kinds.run import Build
+    from shoal.kinds.verdict import Verdict
     from shoal.mechanisms.method import Method
     from shoal.release.manifest import Manifest
 
@@ -87,6 +88,11 @@ class Kind:
     def problems(self) -> Callable[[Path, Manifest], Iterator[str]]:
         """Where a manifest disagrees with the files of its release."""
         return _part(f"{self.name}.published:problems")
+
+    @property
+    def verdict(self) -> Callable[[Path, Manifest], Verdict]:
+        """What a release is good for, from its published numbers; before the run, `Prepared.verdict`."""
+        return _part(f"{self.name}.published:verdict")
 
     @property
     def view(self) -> Callable[[Path, Path | None, ViewRequest], dict[str, Any]] | None:

@@ -27,6 +27,7 @@ from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, Shoa
 from shoal.events.schema import LEAST_ROWS, EventSource, ForeignSource, Shape
 from shoal.kinds.describe import Prepared, manifest_of, release_name
 from shoal.kinds.kind import KINDS
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.accounting import cost_nano, show_nano
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -42,7 +43,7 @@ from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import plain, write_page
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
-from shoal.release.verify import sha256_file
+from shoal.release.verify import sha256_file, window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +64,7 @@ class RunResult:
 
     release: Path
     report: Path | None  # None: not drawn, because the files changed since the release, or there is none
+    verdict: Verdict  # what the release is good for, from published numbers
     reused: bool
     publishable: bool  # neither seeded nor refuted
     verified: bool | None  # of a release that is proved window by window: whether it was; None: of others
@@ -206,7 +208,18 @@ class Build:
         if manifest is not None:
             self.public(folder, manifest)
             self.tell.stage("try without data")
-            rehearse(folder, type(self)(self.prepared).try_without_data, times=self.times_rehearsed)
+            rehearse(folder, partial(self._try, manifest), times=self.times_rehearsed)
+
+    def _try(self, manifest: Manifest, folder: Path) -> None:
+        """The noisy files and the verdict on them, without data: what fails here has cost nothing."""
+        type(self)(self.prepared).try_without_data(folder)
+        KINDS[self.prepared.kind].verdict(folder, manifest)
+
+    def with_verdict(self, folder: Path, noise: Noise) -> Manifest:
+        """Make the noisy files, and say in the manifest what they are good for."""
+        manifest = self(folder, noise)
+        verdict = KINDS[self.prepared.kind].verdict(folder, manifest)
+        return replace(manifest, verdict=verdict.to_plain())
 
 
 def run(
@@ -237,11 +250,12 @@ def run_build(making: Build, ledger: Ledger) -> RunResult:
     if owner is not None:
         with drawing_report(committed.path, making.remedy):
             report = making.report(owner, committed, ledger)
-    guarantee = Manifest.from_json((committed.path / MANIFEST).read_text("utf-8")).guarantee
-    verified = guarantee.get("verified")
+    manifest = Manifest.from_json((committed.path / MANIFEST).read_text("utf-8"))
+    verified = manifest.guarantee.get("verified")
     return RunResult(
         release=committed.path,
         report=report,
+        verdict=KINDS[making.prepared.kind].verdict(committed.path, manifest),
         reused=committed.reused,
         publishable=not seeded and verified is not False,
         verified=verified,
@@ -272,8 +286,18 @@ def _release(making: Build, ledger: Ledger, owner: Path | None) -> Committed:
     if stored_release(ledger, request) is None:
         request = replace(request, **making.listed(ledger))
         making.check()
+        _note_report(prepared, ledger)
     noise = OsNoise()
-    return release(ledger, request, lambda folder: making(folder, noise), waiting=making.tell.stage)
+    return release(
+        ledger, request, lambda folder: making.with_verdict(folder, noise), waiting=making.tell.stage
+    )
+
+
+def _note_report(prepared: Prepared, ledger: Ledger) -> None:
+    """A new plan for a window of which the owner saw raw figures may have been chosen by them."""
+    population = prepared.plan.population
+    if not ledger.is_tuned(population) and ledger.has_report(population, window_of(prepared.public())):
+        ledger.remember_tuning(population, f"a new plan after an owner's report: {prepared.what()}")
 
 
 def _experiment(making: Build, ledger: Ledger) -> Committed:
@@ -288,7 +312,7 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
         manifest = making.manifest()
         assert manifest is not None  # a kind with seeds is private
         making.public(folder, replace(manifest, reproducible=True))
-        return making(folder, noise)
+        return making.with_verdict(folder, noise)
 
     path = write_for_owner(out, build)
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
@@ -433,7 +457,7 @@ def keep_report(
     `beside` writes further files.
     """
     what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
-    ledger.disclose(prepared.plan.population, what, str(path))
+    ledger.disclose(prepared.plan.population, what, str(path), window_of(prepared.public()))
     _keep_earlier(path, committed)
     beside(path)
     write_page(path, page)

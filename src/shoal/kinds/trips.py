@@ -1,7 +1,8 @@
-"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, expected errors."""
+"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, errors, maps."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -17,8 +18,10 @@ from shoal.events.trips import TripPoints
 from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, RunResult, Test, any_row, checked_rows, some
+from shoal.kinds.verdict import Change, Limits, Verdict, from_size, judged, unit_noise, with_epsilons
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
+from shoal.release.page.page import colour_end, float32_base64, time_of
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
@@ -157,6 +160,51 @@ def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str,
     return {"share": round(float(share), 6), "of": of, "off_by": OFF_BY}
 
 
+def verdict_of_trips(
+    trips: float | None,
+    bound: float,
+    guarantee: Mapping[str, Any],
+    table: Mapping[int, float],
+    limits: Limits,
+    summary: str,
+) -> Verdict:
+    """The grade of a release of so many trips, from a table of errors measured per trip.
+
+    Args:
+        trips: in the window, declared or published; None: not declared.
+        bound: trips with which a unit enters at most.
+        guarantee: with epsilon and delta.
+        table: signal -> error, continued beyond its ends as power laws.
+        summary: with {error}.
+    """
+    noise = unit_noise(guarantee)
+
+    def error(trips: float, noise: float = noise) -> float:
+        """The signal of the tables is epsilon trips, where the noise of a count is sqrt(2) / epsilon."""
+        return power_law(table, math.sqrt(2) / noise * max(trips, 1.0) / bound)
+
+    if trips is None:
+        return from_size("trips", "--trips", error, limits)
+    changes = with_epsilons(guarantee, partial(error, trips))
+    changes += [
+        Change(lever="window", what=f"a window {times} times as long", error=error(times * trips))
+        for times in (2, 4)
+    ]
+    return judged(error(trips), limits, summary, changes)
+
+
+def power_law(table: Mapping[int, float], at: float) -> float:
+    """Interpolates logarithms; beyond the ends of the table the last line goes on.
+
+    >>> round(power_law({10: 0.1, 1000: 0.001}, 10_000), 6)
+    0.0001
+    """
+    x, y = (np.log(np.array(list(values), float)) for values in (table, table.values()))
+    first = min(max(int(np.searchsorted(x, math.log(at))) - 1, 0), len(x) - 2)
+    slope = (y[first + 1] - y[first]) / (x[first + 1] - x[first])
+    return float(np.exp(y[first] + slope * (math.log(at) - x[first])))
+
+
 class TripBuild(Build):
     """Builds the files of a release of trips from raw points."""
 
@@ -199,3 +247,47 @@ class TripBuild(Build):
 
 def _inside(grid: CellGrid, batch: pa.RecordBatch) -> bool:
     return bool(grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())[2].any())
+
+
+MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
+
+
+def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str) -> list[str]:
+    """The grid of a release of trips, its method and its window."""
+    public, parts = manifest.get("public") or {}, [*more]
+    if grid is not None:
+        width, height = grid.cell_m
+        parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
+    parts += [f"method {public['method']}"] if "method" in public else []
+    window = public.get("window") or {}
+    return parts + (
+        [f"{time_of(window['start'])} to {time_of(window['end'])}"] if {"start", "end"} <= set(window) else []
+    )
+
+
+def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Maps of the cells of a grid on one scale of colours; where there are many cells, means of blocks."""
+    drawn = {name: drawn_blocks(values) for name, values in sides.items()}
+    shown, block = [values for values, _ in drawn.values()], max(block for _, block in drawn.values())
+    rows, columns = shown[0].shape
+    width, height = grid.cell_m
+    return {
+        **{name: float32_base64(values) for name, (values, _) in drawn.items()},
+        "columns": columns,
+        "rows": rows,
+        "widthKm": width * block / 1000,
+        "heightKm": height * block / 1000,
+        "end": colour_end(np.concatenate([values.ravel() for values in shown])),
+        "differenceEnd": colour_end(np.abs(shown[0] - shown[-1])),
+    }
+
+
+def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of square blocks of cells, where a side has more than MOST_DRAWN."""
+    block = -(-max(faces.shape) // MOST_DRAWN)
+    if block == 1:
+        return faces, 1
+    rows, columns = (-(-side // block) for side in faces.shape)
+    padded = np.full((rows * block, columns * block), np.nan)
+    padded[: faces.shape[0], : faces.shape[1]] = faces
+    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block

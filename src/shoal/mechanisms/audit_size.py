@@ -16,7 +16,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shoal.space.setting import CommuteSetting, Question, Setting
+    from shoal.space.geography import Setting
+    from shoal.space.setting import CommuteSetting, Question
     from shoal.space.trip_setting import PathSetting, TripSetting
 
 START = datetime(2023, 11, 14, 22)  # UTC; six hours from here are of two days
@@ -126,8 +127,7 @@ def _setting(layout: Layout, slots: int) -> Setting:
     import scipy.sparse
 
     from shoal.space.clock import Clock
-    from shoal.space.geography import LATTICE, AreaWeights
-    from shoal.space.setting import Setting
+    from shoal.space.geography import LATTICE, AreaWeights, Setting
 
     matrix = scipy.sparse.csr_array(np.array(layout, np.int64) * LATTICE // 12)
     lost = 1.0 - np.asarray(matrix.sum(axis=0), np.float64) / LATTICE

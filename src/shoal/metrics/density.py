@@ -38,6 +38,7 @@ import numpy as np
 from shoal.errors import PlanError
 
 GAMMA_SHARE = 0.001
+LEAST_COVERAGE, MOST_BIAS = 0.9, 0.1  # beyond these the owner's report warns in red
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,16 @@ class DensityUtility:
     interval_width_mean: float | None
     clear_share: float | None  # share of released counts whose interval leaves zero out
     boxes: dict[str, BoxFigures] = field(repr=False)  # over zones: mre, pearson, mae, bias, coverage
+
+    @property
+    def against_raw(self) -> list[str]:
+        """What is wrong with the release as its owner alone can see it, in a few words each."""
+        faults = []
+        if self.coverage is not None and self.coverage < LEAST_COVERAGE:
+            faults.append(f"the 95 % intervals hold {self.coverage:.0%} of the raw values".replace("%", " %"))
+        if abs(self.total_bias_share) > MOST_BIAS:
+            faults.append(f"the total is off by {self.total_bias_share:+.0%}".replace("%", " %"))
+        return faults
 
 
 def density_utility(

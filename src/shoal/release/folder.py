@@ -30,7 +30,7 @@ from shoal.release.manifest import (
     is_tuned,
     sha256_file,
 )
-from shoal.release.readme import README, state_looks
+from shoal.release.readme import README, completed
 from shoal.release.staging import (
     OUT_OF_MEMORY,
     Needs,
@@ -259,6 +259,7 @@ def write_for_owner(out: Path, build: Build) -> Path:
         manifest = build(staging.path)
         if not manifest.reproducible:
             raise GuaranteeError("not-seeded", "only a seeded run is written without the ledger.")
+        _complete_readme(staging.path / README, manifest)
         staging.seal(replace(manifest, tuned_on_private_data=RECORDED))  # it is a look itself
         move(staging.path, out)
     except OSError as error:
@@ -270,10 +271,10 @@ def write_for_owner(out: Path, build: Build) -> Path:
 
 
 def _complete_readme(readme: Path, manifest: Manifest) -> None:
-    """A kind writes its README without asking the ledger; the sentence on looks must be the manifest's."""
+    """A kind writes its README before it counts; the sentence on looks and the verdict are the manifest's."""
     text = readme.read_text("utf-8") if readme.is_file() else ""
-    if (stated := state_looks(text, manifest)) != text:
-        readme.write_text(stated, "utf-8")
+    if (whole := completed(text, manifest)) != text:
+        readme.write_text(whole, "utf-8")
 
 
 @contextmanager

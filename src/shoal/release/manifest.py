@@ -75,6 +75,8 @@ class Manifest:
     population: str
     input: Mapping[str, Any]  # shape and column roles; counts only where noised
     columns: Mapping[str, Any]  # what each column of each file means
+    # Grade, sentence, advice and figures from the published numbers; earlier releases have none.
+    verdict: Mapping[str, Any] = field(default_factory=dict)
     licence: str = "none given by the owner yet"
     package: Mapping[str, str] = field(
         default_factory=lambda: {"name": "shoal", "version": shoal.__version__}
@@ -126,7 +128,7 @@ class Manifest:
     def _plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {}
         for name in (each.name for each in fields(self)):
-            if name in ("supersedes", "read_from_data", "audit_case") and not getattr(self, name):
+            if name in ("supersedes", "read_from_data", "audit_case", "verdict") and not getattr(self, name):
                 continue
             plain[name] = getattr(self, name)
             if name == "reproducible" and self.reproducible:
@@ -155,7 +157,7 @@ def _check_shape(manifest: Manifest) -> None:
     kinds = {
         str: ("unit", "promise", "population", "licence", "created"),
         bool: ("reproducible",),
-        Mapping: ("guarantee", "public", "read_from_data", "input", "columns", "package", "files"),
+        Mapping: ("guarantee", "public", "read_from_data", "input", "columns", "verdict", "package", "files"),
     }
     for kind, names in kinds.items():
         for name in names:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ def recipient_readme(
         f"Made with {manifest.package['name']} {manifest.package['version']} on {manifest.created[:10]}. "
         "`manifest.json` lists every file with its hash, every public parameter and every spend.",
         "## What it promises\n\n" + "\n\n".join(plain(line) for line in in_words(manifest).split("\n")),
+        *([_verdict(manifest)] if manifest.verdict else []),
         *([_limits(manifest)] if layout > 1 else []),
         *_columns(columns, layout),
         f"## How to read {'the noise' if manifest.is_private else 'it'}\n\n"
@@ -80,8 +81,8 @@ def in_words(manifest: Manifest) -> str:
         lines.append(_price(manifest.guarantee))
     else:
         lines.append("This release is not differentially private.")
-    if manifest.tuned_on_private_data in LOOKS:
-        lines.append(LOOKS[manifest.tuned_on_private_data])
+    if looks := _looks(manifest):
+        lines.append(looks)
     return "\n".join(lines)
 
 
@@ -92,8 +93,22 @@ def _limits(manifest: Manifest) -> str:
     if manifest.is_private and unit != "user":
         points.append("The unit is one {unit}, not a person: somebody with many of them is protected less.")
     points += [point for name, limits in _OF_KIND.items() if name in manifest.columns for point in limits]
-    listed = "\n".join(f"- {point.format(unit=as_plain(unit))}" for point in points)
-    return "## What it does not protect, and how far to trust the numbers\n\n" + listed
+    return f"{_LIMITS}\n\n{_listed(point.format(unit=as_plain(unit)) for point in points)}"
+
+
+def _verdict(manifest: Manifest) -> str:
+    """The grade of the published numbers, and what would make them better."""
+    verdict, advice = manifest.verdict, manifest.verdict["advice"]
+    figures = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in verdict["figures"].items())
+    better = f"\n\nA release that differs in one of these would be better:\n\n{_listed(advice)}"
+    return (
+        f"## What it is good for\n\n**{verdict['grade'].capitalize()}.** {verdict['summary']} The grade "
+        f"follows from the published numbers alone ({figures}).{better if advice else ''}"
+    )
+
+
+def _listed(points: Iterable[str]) -> str:
+    return "\n".join(f"- {point}" for point in points)
 
 
 def _parameters(manifest: Manifest) -> str:
@@ -164,9 +179,23 @@ LOOKS: dict[str | bool, str] = {
 }
 
 
-def state_looks(text: str, manifest: Manifest) -> str:
-    """A README that was written before the ledger was asked, with the sentence on looks that holds."""
-    return text.replace(LOOKS[NONE_RECORDED], LOOKS.get(manifest.tuned_on_private_data, ""))
+# Releases without a verdict were made before the ledger counted plans that follow an owner's report.
+_REPORTS = (
+    "and the owner's reports on earlier releases are not counted, so this does not prove",
+    "and of the owner's reports on earlier releases only those on the same window are counted, so this does "
+    "not prove",
+)
+
+
+def _looks(manifest: Manifest) -> str:
+    sentence = LOOKS.get(manifest.tuned_on_private_data, "")
+    return sentence.replace(*_REPORTS) if manifest.verdict else sentence
+
+
+def completed(text: str, manifest: Manifest) -> str:
+    """A README that was written before anything was counted, with the sentence on looks and the verdict."""
+    text = text.replace(LOOKS[NONE_RECORDED], _looks(manifest))
+    return text.replace(_LIMITS, f"{_verdict(manifest)}\n\n{_LIMITS}", 1) if manifest.verdict else text
 
 
 def as_plain(text: str) -> str:
@@ -210,6 +239,7 @@ _CHECK = {
     "shows only that the folder agrees with itself.",
 }
 
+_LIMITS = "## What it does not protect, and how far to trust the numbers"
 _OF_PRIVACY = (
     "The promise is about this release. Releases about the same people add up; the owner's ledger keeps the "
     "sum, and nothing in this folder can show it.",

@@ -120,6 +120,45 @@ class Clock:
         return [_utc(int(us)).astimezone(zone) for us in self.starts_utc_us]
 
 
+def slot_label(start: datetime) -> str:
+    """A slot's start for readers, with the offset so that a repeated hour is unambiguous.
+
+    >>> slot_label(datetime.fromisoformat("2026-03-02T08:00:00+01:00"))
+    'Mon 2 Mar 2026, 08:00 (UTC+01:00)'
+    """
+    offset = f" ({start.tzname()})" if start.tzinfo else ""
+    return f"{start:%a} {start.day} {start:%b %Y, %H:%M}{offset}"
+
+
+def slot_word(starts: list[datetime]) -> str:
+    """What to call a slot: hour, day, or its length in minutes.
+
+    >>> slot_word([datetime(2026, 3, 2, 0), datetime(2026, 3, 2, 0, 30)])
+    '30-minute slot'
+    """
+    if len(starts) < 2:
+        return "slot"
+    minutes = round((starts[1] - starts[0]).total_seconds() / 60)
+    return {60: "hour", 1440: "day"}.get(minutes, f"{minutes}-minute slot")
+
+
+def day_ticks(starts: list[datetime], most: int = 8) -> dict[str, list]:
+    """Ticks of a slot axis: days where there are at least two, else hours; at most `most` of them.
+
+    Slot numbers rather than clock times on the axis: an hour repeated in autumn keeps its own place.
+    """
+    days = [slot for slot, start in enumerate(starts) if slot == 0 or start.date() != starts[slot - 1].date()]
+    if len(days) > 2:
+        chosen = days[:: -(-len(days) // most)]
+        return {
+            "slots": chosen,
+            "texts": [f"{starts[slot]:%a} {starts[slot].day} {starts[slot]:%b}" for slot in chosen],
+        }
+    chosen = list(range(0, len(starts), -(-len(starts) // most)))
+    form = "%H:%M" if len(days) == 1 and len(starts) > 1 else "%a %H:%M"
+    return {"slots": chosen, "texts": [starts[slot].strftime(form) for slot in chosen]}
+
+
 HOUR_KINDS = 48  # hour of day, 24 more on weekends
 
 

@@ -1,5 +1,7 @@
 """The public map of a release: zones, sites where events name them, and the weights between the two.
 
+With its clock it is the setting of a density, which mechanisms may know before they pay.
+
 Area weights say how one visit at a site is shared out over zones, in integer units.
 
 W[zone, site] = area(cell of site, in zone) / area(cell of site), times LATTICE = 2**20 and rounded so that a
@@ -28,7 +30,8 @@ import shapely
 from shapely.geometry.base import BaseGeometry
 
 from shoal.errors import GeometryError, GuaranteeError, PlanError
-from shoal.space.checks import LONLAT, equal_area_crs, is_lonlat, project_valid, transform_xy
+from shoal.space.checks import LONLAT, equal_area_crs, is_lonlat, project_valid, transform, transform_xy
+from shoal.space.clock import Clock
 from shoal.space.grid import grid_shape, h3_zones, square_grid
 from shoal.space.places import Sites, Zones, named_sites, read_zones
 from shoal.space.plan import SpacePlan, box_missing, zones_missing
@@ -278,6 +281,47 @@ class Geography:
             yield pa.RecordBatch.from_arrays(
                 [batch.column("user"), batch.column("time_us"), zone], names=["user", "time_us", "site"]
             )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setting:
+    """Everything a density method may know before it pays: geometry and time, none of it from events."""
+
+    weights: AreaWeights
+    zone_xy_m: np.ndarray = field(repr=False)  # float64 [zones, 2], centroids on a plane in metres
+    place_xy_m: np.ndarray = field(repr=False)  # float64 [places, 2]: sites, or the zones themselves
+    clock: Clock
+
+    @property
+    def zones(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def places(self) -> int:
+        return self.weights.shape[1]
+
+    @property
+    def slots(self) -> int:
+        return self.clock.slots
+
+
+def setting_of(geography: Geography, clock: Clock) -> Setting:
+    """Centroids in an equal-area plane; planar metres stay as they are."""
+    zones, sites = geography.zones, geography.sites
+    plane = None
+    polygons = zones.geometry
+    if zones.crs is not None:
+        lonlat = zones.to_lonlat()
+        plane = equal_area_crs(lonlat.bounds)
+        polygons = transform(lonlat.geometry, LONLAT, plane)
+    centroids = shapely.get_coordinates(shapely.centroid(polygons))
+    places = centroids
+    if sites is not None:
+        x, y = np.asarray(sites.x, float), np.asarray(sites.y, float)
+        if plane is not None and sites.crs is not None:
+            x, y = transform_xy(x, y, sites.crs, plane)
+        places = np.column_stack([x, y])
+    return Setting(weights=geography.weights, zone_xy_m=centroids, place_xy_m=places, clock=clock)
 
 
 def open_geography(plan: SpacePlan, *, has_sites: bool, planar: bool) -> Geography:

@@ -140,7 +140,7 @@ def check_file(path: Path) -> None:
         is_there = path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         is_there = False
-    if printable(str(path)) != str(path):
+    if not str(path).isprintable() and printable(str(path)) != str(path):
         raise GeometryError("file-name", f"the name {path} has control characters in it.", "Rename the file.")
     if not is_there:
         raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")

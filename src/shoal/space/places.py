@@ -5,15 +5,18 @@ Points are located by a raster: a cell that only one zone touches, and that this
 points in it. Points in other cells are tested against each zone that touches their cell. So an answer depends
 on the point alone, never on the batch, and a point on a shared border goes to the lowest zone index.
 
-Zones written for a recipient: GeoJSON, or GeoParquet 1.1.
+Zones written for a recipient: GeoJSON, or GeoParquet 1.1. Outlines are for the eye alone: planar, simplified
+a little, on a grid of 65,536 steps.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -358,3 +361,70 @@ def zones_table(zones: Zones) -> pa.Table:
         about["crs"] = None if zones.crs is None else pyproj.CRS.from_user_input(zones.crs).to_json_dict()
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": about}}
     return table.replace_schema_metadata({"geo": json.dumps(geo)})
+
+
+KM_PER_DEGREE = 111.32
+GRID_STEPS = 65_535
+# A drawing of about 1,000 pixels cannot show less than this share of its width.
+SIMPLIFY_SHARE = 1 / 2_000
+
+
+def outlines(zones: Zones) -> dict[str, Any]:
+    """What pages draw of zones: ids, names and shapes, north up.
+
+    Kilometres are equal in both directions at the middle of the city. The points of all rings are one after
+    the other in `xy`, with y downwards, as on a screen; `rings` has for each zone the points of each of its
+    rings, none where there is nothing to draw. Sizes are in steps.
+    """
+    planar_km = _planar_km(zones)
+    bounds = shapely.total_bounds(planar_km)
+    drawable = bool(np.isfinite(bounds).all())
+    west, south, east, north = bounds.tolist() if drawable else (0.0, 0.0, 0.0, 0.0)
+    steps_per_km, rings = 1.0, [[] for _ in planar_km]
+    if drawable:
+        extent_km = max(east - west, north - south, 1e-9)
+        steps_per_km = GRID_STEPS / extent_km
+        rings = [_rings(shape) for shape in _simplified(planar_km, extent_km * SIMPLIFY_SHARE)]
+    points = [ring for of_zone in rings for ring in of_zone]
+    xy_km = np.concatenate(points) if points else np.zeros((0, 2))
+    steps = np.column_stack([xy_km[:, 0] - west, north - xy_km[:, 1]]) * steps_per_km
+    return {
+        "ids": [str(zone) for zone in zones.ids],
+        "names": [str(name) for name in zones.names],
+        "rings": [[len(ring) for ring in of_zone] for of_zone in rings],
+        "xy": np.clip(np.rint(steps), 0, GRID_STEPS).astype("u2"),
+        "width": max(1, round((east - west) * steps_per_km)),
+        "height": max(1, round((north - south) * steps_per_km)),
+        "stepsPerKm": steps_per_km,
+    }
+
+
+def _planar_km(zones: Zones) -> np.ndarray:
+    if zones.crs is None:  # planar metres without a place on earth: drawn as they are
+        return shapely.transform(np.asarray(zones.geometry, dtype=object), lambda xy: xy / 1000)
+    lonlat = np.asarray(zones.to_lonlat().geometry, dtype=object)
+    bounds = shapely.total_bounds(lonlat)
+    # One longitude scale for the whole map: at the size of a city the error is below a pixel.
+    shrink = math.cos(math.radians((bounds[1] + bounds[3]) / 2)) if np.isfinite(bounds).all() else 1.0
+    return shapely.transform(lonlat, lambda xy: xy * (KM_PER_DEGREE * shrink, KM_PER_DEGREE))
+
+
+def _simplified(shapes: np.ndarray, tolerance_km: float) -> np.ndarray:
+    """Shapes with fewer points; shared borders stay shared, so no slits open between zones."""
+    try:
+        return np.asarray(shapely.coverage_simplify(shapes, tolerance_km), dtype=object)
+    except (shapely.errors.ShapelyError, AttributeError, TypeError, ValueError, NotImplementedError):
+        # An old GEOS, or shapes that are no coverage (overlaps, points): each by itself.
+        return np.asarray(shapely.simplify(shapes, tolerance_km), dtype=object)
+
+
+def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndarray]:
+    """Outer and inner rings, without the repeated last point; inner ones are drawn by the even-odd rule."""
+    if shape is None or shape.is_empty:
+        return []
+    rings = []
+    for part in shapely.get_parts(shape):
+        if part.geom_type == "Polygon" and not part.is_empty:
+            for ring in (part.exterior, *part.interiors):
+                rings.append(shapely.get_coordinates(ring)[:-1])
+    return rings

@@ -1,6 +1,4 @@
-"""What mechanisms of counts may know before they pay: public places, zones, clock, questions and classes.
-
-A density's setting is places and zones, how places spread over zones, regions, the clock.
+"""What mechanisms of counts may know before they pay, beside the map and the clock: questions and classes.
 
 A zone's size is the number of visits it would have if every site had one. Sites are denser where more people
 are, so sizes are a rough guess of how zones differ. Where points were located in zones, every zone is its own
@@ -52,52 +50,10 @@ import shapely
 from scipy.spatial.distance import cdist
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.space.checks import LONLAT, equal_area_crs, transform, transform_xy
+from shoal.space.checks import LONLAT, equal_area_crs, transform_xy
 from shoal.space.clock import HOUR_KINDS, Clock, hour_kinds
-from shoal.space.geography import AreaWeights, Geography
+from shoal.space.geography import AreaWeights
 from shoal.space.places import Sites, Zones
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Setting:
-    """Everything a density method may know before it pays: geometry and time, none of it from events."""
-
-    weights: AreaWeights
-    zone_xy_m: np.ndarray = field(repr=False)  # float64 [zones, 2], centroids on a plane in metres
-    place_xy_m: np.ndarray = field(repr=False)  # float64 [places, 2]: sites, or the zones themselves
-    clock: Clock
-
-    @property
-    def zones(self) -> int:
-        return self.weights.shape[0]
-
-    @property
-    def places(self) -> int:
-        return self.weights.shape[1]
-
-    @property
-    def slots(self) -> int:
-        return self.clock.slots
-
-
-def setting_of(geography: Geography, clock: Clock) -> Setting:
-    """Centroids in an equal-area plane; planar metres stay as they are."""
-    zones, sites = geography.zones, geography.sites
-    plane = None
-    polygons = zones.geometry
-    if zones.crs is not None:
-        lonlat = zones.to_lonlat()
-        plane = equal_area_crs(lonlat.bounds)
-        polygons = transform(lonlat.geometry, LONLAT, plane)
-    centroids = shapely.get_coordinates(shapely.centroid(polygons))
-    places = centroids
-    if sites is not None:
-        x, y = np.asarray(sites.x, float), np.asarray(sites.y, float)
-        if plane is not None and sites.crs is not None:
-            x, y = transform_xy(x, y, sites.crs, plane)
-        places = np.column_stack([x, y])
-    return Setting(weights=geography.weights, zone_xy_m=centroids, place_xy_m=places, clock=clock)
-
 
 LEAST_SIZE = 1e-3  # of the mean: a zone without any site has a size too
 MOST_WEIGHT = 4.0

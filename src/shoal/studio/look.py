@@ -15,8 +15,7 @@ from shoal.kinds.run import report_of
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
 from shoal.release.manifest import MANIFEST
-from shoal.release.page.page import float32_base64
-from shoal.release.page.payload import drawn_zones
+from shoal.release.page.page import drawn_zones, float32_base64
 from shoal.release.verify import sha256_file
 from shoal.studio.workspace import Workspace, read_json
 

@@ -209,6 +209,7 @@ def _release(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dic
         "reused": result.reused,
         "spends": prepared.mechanism is not None,
         "source_changed": result.source_changed,
+        "verdict": result.verdict.to_plain(),
         "rows": result.rows,
         "bad_rows": result.bad_rows,
         "manifest_sha256": _recorded(ledger, result.release),

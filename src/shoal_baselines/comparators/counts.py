@@ -48,8 +48,7 @@ import scipy.sparse
 
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import Noise
-from shoal.space.geography import AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import AreaWeights, Setting
 from shoal.stages.bounded import ExactDensity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts

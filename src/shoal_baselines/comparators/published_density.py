@@ -46,7 +46,7 @@ import scipy.sparse
 
 from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano, epsilon_for
 from shoal.privacy.noise import Noise
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import NoisyCounts
 from shoal_baselines.postprocess.scheme import cluster_cells, smooth_nights

@@ -48,7 +48,7 @@ from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.density.counts import NoiseOfCount, check_columns, check_input, column_of
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Family, Noise, family_of
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 

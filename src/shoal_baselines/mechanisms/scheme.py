@@ -52,7 +52,7 @@ import scipy.fft
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Noise, adder_within, ceil_sqrt
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.postprocess.scheme import NoisyScheme, NoisyTotals
 from shoal_baselines.space.cover import Cover, minimum_cover

@@ -28,7 +28,7 @@ from shoal.errors import GuaranteeError
 from shoal.mechanisms.density.counts import DensityCounts, check_input
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import LAPLACE, Adder
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.exact import ExactCounts
 
 NO_CAP = 2**62  # the bound does not rest on one

@@ -48,7 +48,7 @@ import scipy.sparse
 
 from shoal.postprocess.density.numbers import Z95, keep_totals
 from shoal.space.clock import Clock
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.noisy import DensityEstimate
 from shoal_baselines.space.cover import Cover, minimum_cover
 

@@ -26,8 +26,7 @@ import scipy.spatial
 from scipy.sparse.csgraph import breadth_first_order, maximum_bipartite_matching
 
 from shoal.errors import GuaranteeError
-from shoal.space.geography import AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import AreaWeights, Setting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from shoal.cli.inspect import print_source
-from shoal.cli.options import source_options, trip_options
+from shoal.cli.main import source_options, trip_options
 from shoal.errors import PlanError, SourceError
 from shoal.events.source import open_planned
 
@@ -147,7 +147,7 @@ def test_files_that_make_no_sense(events, tmp_path, content):
 
 def test_options_load_nothing_heavy():
     heavy = "{'duckdb', 'numba', 'numpy', 'pyarrow', 'rich'}"
-    code = f"import sys, shoal.cli.options, shoal.cli.inspect; print({heavy} & set(sys.modules))"
+    code = f"import sys, shoal.cli.main, shoal.cli.inspect; print({heavy} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
     )

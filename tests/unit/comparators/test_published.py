@@ -10,8 +10,7 @@ from tests.loops import for_each
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import LATTICE, AreaWeights, Setting
 from shoal.stages.bounded import BoundedVisits
 from shoal_baselines.comparators.published_density import (
     MOST_VISITS,

@@ -65,6 +65,7 @@ LEAVES = (
     Leaf("input/**", DECLARED, "a histogram's trips_with_noise: metadata of histogram.parquet"),
     Leaf("read_from_data/**", DETERMINED, README_ALONE),
     Leaf("columns/**", DETERMINED, "README.md; names: columns of the tables"),
+    Leaf("verdict/**", DETERMINED, README_ALONE),
     Leaf("licence", DETERMINED, README_ALONE),
     Leaf("package/name", DETERMINED, "always shoal"),
     Leaf("package/version", DETERMINED, README_ALONE),

@@ -19,13 +19,12 @@ from shoal.kinds.density.report import density_report_html
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trajectories.report import record_picture, trajectory_report_html
+from shoal.kinds.trips import grid_subtitle
 from shoal.metrics import box_figures
 from shoal.release.evidence import Evidence, evidence_html
 from shoal.release.histogram_files import PublishedHistogram
 from shoal.release.manifest import Manifest
-from shoal.release.page.labels import LABELS
-from shoal.release.page.page import flat, render, write_page
-from shoal.release.page.payload import grid_subtitle
+from shoal.release.page.page import LABELS, flat, render, write_page
 from shoal.space.cells import CellGrid, Euler
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v2" / "density-gaussian" / "manifest.json"
@@ -158,7 +157,7 @@ def test_labels_of_public_parameters_and_windows_as_dates():
     """Over the manifests of all kinds; names inside the mechanism are those of its measured parts."""
     manifests = sorted((GOLDEN.parents[2]).rglob("manifest.json"))
     parameters = [json.loads(path.read_text("utf-8"))["public"] for path in manifests]
-    unlabelled = {key for public in parameters for key in public if key not in LABELS}
+    unlabelled = {key for public in parameters for key in public if key not in LABELS["parameters"]}
     assert len(manifests) > 10
     assert not unlabelled
     shown = [row for public in parameters for row in flat(public)]

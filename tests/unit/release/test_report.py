@@ -16,9 +16,9 @@ from shoal.kinds.density import report as density
 from shoal.kinds.density.report import DensityReportInputs
 from shoal.metrics import density_utility
 from shoal.release.page import page as shell
-from shoal.release.page.page import json_for_script
-from shoal.release.page.payload import GRID_STEPS, day_ticks, drawn_zones, slot_word
-from shoal.space.places import Zones
+from shoal.release.page.page import drawn_zones, json_for_script
+from shoal.space.clock import day_ticks, slot_word
+from shoal.space.places import GRID_STEPS, Zones
 
 
 def square_zones(names: list[str], crs: str | None = "EPSG:4326", side: float = 0.01) -> Zones:

@@ -9,8 +9,9 @@ from typing import Any
 from shoal.events.schema import EventSource
 from shoal.kinds.describe import Prepared, check_spends, window_of
 from shoal.kinds.headcount.plan import HeadcountPlan
-from shoal.kinds.headcount.published import FILES
+from shoal.kinds.headcount.published import FILES, LIMITS
 from shoal.kinds.describe import opened_source, unit_of
+from shoal.kinds.verdict import PER_MEAN, Verdict, from_size, unit_noise
 from shoal.mechanisms.methods import METHODS
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.clock import Clock
@@ -59,6 +60,10 @@ class PreparedHeadcount(Prepared):
             "method": self.plan.method,
             "scale": self.mechanism.noise.scale,
         }
+
+    def verdict(self) -> Verdict:
+        noise = PER_MEAN * unit_noise(self.guarantee.to_manifest())
+        return from_size("users", "", lambda users: noise / users, LIMITS)
 
     def rows(self) -> list[tuple[str, str]]:
         return [("counted", "users with an event in the window")]

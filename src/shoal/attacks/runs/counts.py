@@ -30,9 +30,8 @@ from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
-from shoal.space.geography import AreaWeights, Geography, open_geography
+from shoal.space.geography import AreaWeights, Geography, Setting, open_geography, setting_of
 from shoal.space.plan import SpacePlan
-from shoal.space.setting import Setting, setting_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from shoal.attacks.models.framework import privacy_gain
 from shoal.attacks.runs.findings import Column
 from shoal.attacks.runs.inference import KNOWS, InferenceResult
 from shoal.release.page.page import RAW_BANNER, local_times, render
-from shoal.release.page.payload import day_ticks, slot_label
+from shoal.space.clock import day_ticks, slot_label
 
 SCRIPTS = ("format.js", "plot.js", "attack.js")
 LEVELS = np.linspace(0, 1, 200)  # of a cumulative curve

@@ -20,8 +20,7 @@ from shoal.engine.engine import DuckEngine, Progress, Sums, UserKernel
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.space.geography import AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import AreaWeights, Setting
 from shoal.stages.noisy import DensityEstimate
 
 Step = Callable[..., Any]

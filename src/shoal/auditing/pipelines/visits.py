@@ -27,7 +27,7 @@ from shoal.mechanisms.methods import AUDIT_CLIP
 from shoal.mechanisms.registry import entry_of
 from shoal.postprocess.density.numbers import estimate_density, finish_answers, round_density, scaled_density
 from shoal.privacy.accounting import Loss
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ClippedSum, View, on_lattice
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled

@@ -9,11 +9,12 @@ from typing import Any
 from shoal.engine.buckets import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.commute.published import FILES
+from shoal.kinds.commute.published import FILES, verdict_of
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
 from shoal.kinds.run import RunResult
 from shoal.kinds.synthetic.plan import METHODS, MOST_UNASKED, SITES_PAY_FOR, SyntheticPlan
 from shoal.kinds.trips import PreparedTrips, read_it
+from shoal.kinds.verdict import Verdict
 from shoal.release.staging import Needs
 from shoal.space.places import Sites
 from shoal.space.setting import CommuteSetting, commute_setting
@@ -95,6 +96,9 @@ class PreparedCommute(PreparedTrips):
             ("written", "as many people" if plan.count is None else f"{plan.count:,} synthetic people"),
             self.source_row(),
         ]
+
+    def verdict(self) -> Verdict:
+        return verdict_of(None, self.mechanism.describe(), self.guarantee.to_manifest())
 
     def outcome(self, result: RunResult) -> Outcome:
         return Outcome(then=[read_it(result)])

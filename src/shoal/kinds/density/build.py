@@ -40,8 +40,7 @@ from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.density_files import write_density, write_public
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.space.geography import Geography
-from shoal.space.setting import Setting
+from shoal.space.geography import Geography, Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
 
 

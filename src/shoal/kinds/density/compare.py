@@ -35,10 +35,9 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, open_geography
+from shoal.space.geography import Geography, Setting, open_geography, setting_of
 from shoal.space.places import Zones
 from shoal.space.plan import SpacePlan
-from shoal.space.setting import Setting, setting_of
 from shoal.stages.noisy import DensityEstimate
 
 

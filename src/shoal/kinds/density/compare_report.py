@@ -22,8 +22,8 @@ from shoal.kinds.density.plan import ComparePlan, any_method
 from shoal.kinds.run import open_owner_folder
 from shoal.metrics.density import BoxFigures, relative_errors
 from shoal.release.page.page import RAW_BANNER, local_times, render, write_page
-from shoal.release.page.payload import day_ticks, slot_label, slot_word
 from shoal.release.staging import private_file, unwritable
+from shoal.space.clock import day_ticks, slot_label, slot_word
 
 DRAWN = ("mre", "pc", "emd_m", "bias", "mae", "coverage")
 FIGURES = (*DRAWN, "seconds")

@@ -20,11 +20,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.kinds.density.plan import METHODS, DensityPlan, Method, MethodOptions
+from shoal.kinds.density.plan import METHODS, DensityPlan, Method
 from shoal.kinds.describe import Table
 from shoal.mechanisms.density.counts import NoiseOfCount
 from shoal.privacy.accounting import NANO, Budget
-from shoal.space.setting import Setting
+from shoal.space.clock import Clock
+from shoal.space.geography import Setting
 
 Z95 = 1.959964
 
@@ -63,8 +64,12 @@ def expected_error(noise: NoiseOfCount, zones: int) -> ExpectedError:
 
 def mean_count(users: int, setting: Setting, per_week: float | None = None) -> float:
     """Visits per zone and slot, by default if people are observed as often as in the simulated cities."""
-    weeks = float(setting.clock.minutes.sum()) / (7 * 1440)
-    return users * (per_week or VISITS_PER_WEEK) * weeks / (setting.zones * setting.slots)
+    return visits_in(users, setting.clock, per_week) / (setting.zones * setting.slots)
+
+
+def visits_in(users: int, clock: Clock, per_week: float | None = None) -> float:
+    """Visits in the window of a clock."""
+    return users * (per_week or VISITS_PER_WEEK) * float(clock.minutes.sum()) / (7 * 1440)
 
 
 def expected_methods(plan: DensityPlan, setting: Setting) -> list[ExpectedMethod]:
@@ -80,7 +85,7 @@ def _expected(method: Method, plan: DensityPlan, setting: Setting) -> ExpectedMe
     share = people = None
     if options.users is not None and fit is not None:
         mean = mean_count(options.users, setting, plan.visits_per_user)
-        plain = plain_deviation(noise, budget, setting, options)
+        plain = plain_deviation(noise, budget, min(options.ell, setting.slots))
         share = relative_error(fit, mean, plain / mean, None if exact is None else exact / mean)
         people = share * mean
     return ExpectedMethod(
@@ -94,13 +99,18 @@ def _expected(method: Method, plan: DensityPlan, setting: Setting) -> ExpectedMe
     )
 
 
-def plain_deviation(
-    noise: NoiseOfCount | None, budget: Budget, setting: Setting, options: MethodOptions
-) -> float:
+def mean_share(fit: Fit, budget: Budget, touched: int, mean: float) -> float:
+    """Mean error over mean count of a method with the noise of plain counts at its price.
+
+    `touched` is the number of slots in which a user has a visit at most.
+    """
+    return relative_error(fit, mean, plain_deviation(None, budget, touched) / mean)
+
+
+def plain_deviation(noise: NoiseOfCount | None, budget: Budget, touched: int) -> float:
     """The method's own noise where it has a formula, else that of plain counts at its price, in people."""
     if noise is not None:
         return noise.deviation
-    touched = min(options.ell, setting.slots)
     if budget.pure:
         return math.sqrt(2) * touched / (budget.left / NANO)
     return math.sqrt(touched / (2 * budget.left / NANO))

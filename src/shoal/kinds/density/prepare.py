@@ -12,6 +12,7 @@ from shoal.engine.buckets import MOST_EVENTS
 from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.plan import PAYS_FOR, DensityPlan, Method, MethodOptions, method_named
+from shoal.kinds.density.verdict import expected_verdict
 from shoal.kinds.describe import (
     BASE,
     SMALL_FILES,
@@ -24,6 +25,7 @@ from shoal.kinds.describe import (
     reading_of,
     window_of,
 )
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
@@ -31,8 +33,7 @@ from shoal.privacy.noise import Noise
 from shoal.release.density_files import FILES
 from shoal.release.staging import Needs, check_needs
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, grid_cells, open_geography
-from shoal.space.setting import Setting, setting_of
+from shoal.space.geography import Geography, Setting, grid_cells, open_geography, setting_of
 
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
 
@@ -193,6 +194,9 @@ class PreparedDensity(Prepared):
                 "epsilon or a smaller --ell make it smaller",
             ),
         ]
+
+    def verdict(self) -> Verdict:
+        return expected_verdict(self)
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         from shoal.kinds.density.expected import methods_table

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.kinds.density.verdict import published_verdict as verdict
 from shoal.kinds.kind import ViewRequest
 from shoal.release.density_files import FILES, read_density
 from shoal.release.manifest import MANIFEST, Manifest
-from shoal.release.page.page import float32_base64
-from shoal.release.page.payload import colour_end, day_ticks, drawn_zones, slot_label, slot_word
+from shoal.release.page.page import colour_end, drawn_zones, float32_base64
 from shoal.release.verify import BATCH, Decimals, clock_of, count_of, published_zones, zone_problems
-from shoal.space.clock import Clock
+from shoal.space.clock import Clock, day_ticks, slot_label, slot_word
 from shoal.space.places import Zones
 from shoal.stages.noisy import DensityEstimate
 
-__all__ = ["FILES", "problems", "view"]
+__all__ = ["FILES", "problems", "verdict", "view"]
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:

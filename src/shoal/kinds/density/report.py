@@ -20,13 +20,22 @@ import pyarrow.parquet as pq
 from shoal.errors import PlanError
 from shoal.kinds.describe import release_name
 from shoal.kinds.run import budget_of, exact_file, keep_report
-from shoal.metrics.density import DensityUtility, density_utility
+from shoal.metrics.density import DensityUtility, HourProfile, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
-from shoal.release.page.page import RAW_BANNER, date_of, local_times, moment, render, short
-from shoal.release.page.payload import density_payload, slot_word
+from shoal.release.page.page import (
+    RAW_BANNER,
+    date_of,
+    drawn_zones,
+    float32_base64,
+    local_times,
+    moment,
+    render,
+    short,
+)
 from shoal.release.staging import private_file
+from shoal.space.clock import day_ticks, slot_label, slot_word
 
 if TYPE_CHECKING:
     from shoal.kinds.density.prepare import PreparedDensity
@@ -35,6 +44,10 @@ if TYPE_CHECKING:
 # Above this many numbers the page would grow past what a browser opens at ease (16 bytes each, as text more).
 MAX_DRAWN_VALUES = 2_000_000
 SCRIPTS = ("format.js", "plot.js", "map.js", "charts.js", "zones.js", "main.js")
+# The few largest values share the last colour, so that one crowded zone does not darken the whole map.
+COLOUR_QUANTILE = 0.999
+# A larger share of the zones' relative errors may pass the end: a few zones of few people err by far more.
+ERROR_COLOUR_QUANTILE = 0.98
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +71,7 @@ def density_report_html(inputs: DensityReportInputs) -> str:
     local_starts = _checked_starts(inputs)
     utility = inputs.utility
     slots_drawn = min(utility.slots, max(1, MAX_DRAWN_VALUES // utility.zones))
-    payload = density_payload(inputs, utility, local_starts, slots_drawn)
+    payload = _payload(inputs, utility, local_starts, slots_drawn)
     return render(
         "density.html",
         *SCRIPTS,
@@ -72,6 +85,66 @@ def density_report_html(inputs: DensityReportInputs) -> str:
         slot_word=slot_word(local_starts),
         budget=inputs.budget,
     )
+
+
+def _payload(
+    inputs: DensityReportInputs, utility: DensityUtility, starts: list[datetime], slots_drawn: int
+) -> dict[str, Any]:
+    """All data that the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
+    arrays = {"exact": inputs.exact, "released": inputs.released, "low": inputs.low, "high": inputs.high}
+    return {
+        "zones": drawn_zones(inputs.zones),
+        "slots": slots_drawn,
+        "slotLabels": [slot_label(start) for start in starts],
+        "slotWord": slot_word(starts),
+        "dayTicks": day_ticks(starts),
+        "values": {name: float32_base64(array[:, :slots_drawn]) for name, array in arrays.items()},
+        "scales": _scales(inputs, utility),
+        "city": {"exact": inputs.exact.sum(axis=0), "released": inputs.released.sum(axis=0)},
+        "bySlot": _profile(utility.by_slot),
+        "byHourOfDay": None if utility.by_hour_of_day is None else _profile(utility.by_hour_of_day),
+        "boxes": {name: asdict(box) for name, box in utility.boxes.items()},
+        "byZone": {
+            "mre": utility.mre_by_zone,
+            "pearson": utility.pearson_by_zone,
+            "mae": utility.mae_by_zone,
+            "coverage": utility.coverage_by_zone,
+            "exactMean": inputs.exact.mean(axis=1),
+            "exactTotal": utility.exact_total_by_zone,
+            "releasedTotal": utility.released_total_by_zone,
+        },
+    }
+
+
+def _profile(profile: HourProfile) -> dict[str, np.ndarray | None]:
+    return {
+        "hours": profile.hours,
+        "mae": profile.mean_absolute_error,
+        "mre": profile.mean_relative_error,
+        "bias": profile.total_bias_share,
+        "emd": profile.mean_emd_m,
+    }
+
+
+def _scales(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, dict[str, float]]:
+    """The value at the end of each colour scale, and the largest there is.
+
+    One end for raw and released, over all slots: the same colour means the same number everywhere.
+    """
+    people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
+    difference = np.abs(inputs.released - inputs.exact)
+    mre = utility.mre_by_zone[~np.isnan(utility.mre_by_zone)]
+    mre = mre if mre.size else np.zeros(1)
+    return {
+        "people": {"end": _scale_end(people), "most": people.max()},
+        "difference": {"end": _scale_end(difference), "most": difference.max()},
+        "mre": {"end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
+    }
+
+
+def _scale_end(values: np.ndarray, quantile: float = COLOUR_QUANTILE) -> float:
+    end = float(np.quantile(values, quantile))
+    return end if end > 0 else float(values.max()) or 1.0
 
 
 def _subtitle(manifest: dict[str, Any], starts: list[datetime], utility: DensityUtility) -> list[str]:

@@ -24,26 +24,17 @@ from shoal.kinds.describe import (
     window_of,
 )
 from shoal.kinds.histogram.plan import METHODS, PAYS_FOR, HistogramPlan
+from shoal.kinds.histogram.published import RECTANGLES, verdict_of
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import RunResult
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
 from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.staging import Needs
 from shoal.space.cells import CellGrid, Rectangles, random_rectangles, read_boxes, rectangles_digest, snap
 from shoal.space.places import Zones
 from shoal.space.trip_setting import TripSetting
-
-# signal -> mean absolute error of a random rectangle, as a share of all trips; method boxes
-RECTANGLES = {
-    10: 0.0806,
-    100: 0.0436,
-    500: 0.0193,
-    1000: 0.0142,
-    10_000: 0.0079,
-    50_000: 0.0058,
-    219_818: 0.0042,
-}
 
 
 def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> PreparedHistogram:
@@ -204,6 +195,9 @@ class PreparedHistogram(PreparedTrips):
             signal = plan.epsilon * plan.trips
             share = measured_share(RECTANGLES, signal, "of all trips, for a random rectangle")
         return {"expected_share": share}
+
+    def verdict(self) -> Verdict:
+        return verdict_of(self.plan.trips, self.setting.per_unit, self.guarantee.to_manifest())
 
     def outcome(self, result: RunResult) -> Outcome:
         box = f"{near(result.release)} --box WEST,SOUTH,EAST,NORTH"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from shoal.kinds.kind import ViewRequest
+from shoal.kinds.trips import verdict_of_trips
+from shoal.kinds.verdict import Verdict
 from shoal.release.histogram_files import (
     HISTOGRAM,
     POOL,
@@ -17,8 +19,7 @@ from shoal.release.histogram_files import (
     read_histogram_file,
 )
 from shoal.release.manifest import Manifest
-from shoal.release.page.page import float32_base64
-from shoal.release.page.payload import colour_end
+from shoal.release.page.page import colour_end, float32_base64
 from shoal.release.verify import (
     Decimals,
     boxes_inside,
@@ -32,6 +33,16 @@ from shoal.release.verify import (
 from shoal.space.cells import random_rectangles, rectangles_digest
 
 FILES = files_of(pool=True, zones=True)
+# signal -> mean absolute error of a random rectangle, as a share of all trips; method boxes
+RECTANGLES = {
+    10: 0.0806,
+    100: 0.0436,
+    500: 0.0193,
+    1000: 0.0142,
+    10_000: 0.0079,
+    50_000: 0.0058,
+    219_818: 0.0042,
+}
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -64,6 +75,23 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
         # the file is longitude and latitude; manifests of the first version hashed other coordinates
         yield from zone_problems(public["zones"], zones, hashed="promise_version" in manifest.guarantee)
     yield from repeated_values(manifest)
+
+
+LIMITS = (0.01, 0.025, 0.06)  # of the mean error of a random rectangle, as a share of all trips
+SUMMARY = (
+    "The number of trips in a random rectangle is off by about {error} of all trips; areas of a few cells "
+    "are less certain."
+)
+
+
+def verdict(folder: Path, manifest: Manifest) -> Verdict:
+    """From the published number of trips; the errors were measured on cabs, per trip."""
+    trips = read_histogram_file(folder / HISTOGRAM)[2]["trips"]
+    return verdict_of(trips, manifest.public["trips_per_unit"], manifest.guarantee)
+
+
+def verdict_of(trips: float | None, per_unit: int, guarantee: Mapping[str, Any]) -> Verdict:
+    return verdict_of_trips(trips, per_unit, guarantee, RECTANGLES, LIMITS, SUMMARY)
 
 
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:

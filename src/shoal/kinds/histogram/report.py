@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.kinds.trips import cell_maps, grid_subtitle
 from shoal.metrics.histogram import HistogramUtility, SizeFigures
 from shoal.release.histogram_files import DECIMALS, POOL, PublishedHistogram
 from shoal.release.page.page import render
-from shoal.release.page.payload import cell_maps, grid_subtitle
 
 if TYPE_CHECKING:
     from shoal.kinds.histogram.compare import ComparedHistogram

@@ -29,14 +29,17 @@ from shoal.kinds.describe import (
     reading_of,
 )
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
+from shoal.kinds.query.published import verdict_of
 from shoal.kinds.run import RunResult
+from shoal.kinds.verdict import Verdict
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.staging import Needs
-from shoal.space.setting import Questions, Setting
+from shoal.space.geography import Setting
+from shoal.space.setting import Questions
 
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
@@ -141,6 +144,9 @@ class PreparedQuery(Prepared):
                 for each, error in zip(self.questions.each, errors, strict=True)
             ],
         }
+
+    def verdict(self) -> Verdict:
+        return verdict_of([each.half for each in expected_answers(self.mechanism)])
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rows = [

@@ -3,17 +3,56 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from shoal.kinds.verdict import (
+    PER_MEAN,
+    Z95,
+    Change,
+    Verdict,
+    from_size,
+    judged,
+    unit_noise,
+    with_epsilons,
+)
 from shoal.release.manifest import Manifest
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.readme import as_cell
 from shoal.release.verify import Decimals, clock_of, count_of
 
-__all__ = ["FILES", "problems"]
+__all__ = ["FILES", "problems", "verdict"]
+
+
+SMALLEST = 0.1  # visits: an answer of zero is that small
+LIMITS = (0.1, 0.3, 1.0)  # of the mean error of an answer, over the answer
+SUMMARY = "An answer is off by about {error} of itself (the median over the queries)."
+
+
+def verdict(folder: Path, manifest: Manifest) -> Verdict:
+    """From the answers and their intervals."""
+    rows, guarantee = read_answers(folder), manifest.guarantee
+    shares = [(row["visits_high"] - row["visits"]) / max(row["visits"], SMALLEST) for row in rows]
+    now = PER_MEAN / Z95 * float(np.median(shares))
+    noise, pure = unit_noise(guarantee), not guarantee["delta"]
+    changes = with_epsilons(guarantee, lambda other: now * other / noise)
+    for part in (2, 4):
+        if len(rows) >= part:
+            fewer = now / (part if pure else math.sqrt(part))
+            changes.append(Change(lever="queries", what=f"{len(rows) // part:,} queries", error=fewer))
+    return judged(now, LIMITS, SUMMARY, changes)
+
+
+def verdict_of(halves: list[float | None]) -> Verdict:
+    """Before the run: how large an answer must be, given half the widths of the intervals."""
+    known = [half for half in halves if half is not None]
+    if not known:
+        return Verdict(grade=None, summary="The width of the intervals is measured in the run.")
+    mean = PER_MEAN / Z95 * float(np.median(known))
+    return from_size("visits in an answer", "", lambda visits: mean / visits, LIMITS)
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:

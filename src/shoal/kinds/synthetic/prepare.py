@@ -18,15 +18,15 @@ from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_sou
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import RunResult, utility_file
 from shoal.kinds.synthetic.plan import COMMUTES, METHODS, MOST_UNASKED, PAYS_FOR, SyntheticPlan
+from shoal.kinds.synthetic.published import RANGES, verdict_of
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
 from shoal.release.staging import Needs
 from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
 from shoal.space.trip_setting import PathSetting
 
 FEWEST_TRIPS = 1_000  # written at most where the number of trips is lost in its noise
-# signal -> mean relative error of a random rectangle, floor 1 % of the trips; method bridges
-RANGES = {5_000: 0.26, 10_000: 0.17, 50_000: 0.057, 100_000: 0.044}
 
 
 def prepare_synthetic(
@@ -209,6 +209,9 @@ class PreparedSynthetic(PreparedTrips):
             signal = plan.epsilon * plan.trips
             share = measured_share(RANGES, signal, "of the trips that cross a random rectangle")
         return {"expected_share": share}
+
+    def verdict(self) -> Verdict:
+        return verdict_of(self.plan.trips, self.plan.cap, self.guarantee.to_manifest())
 
     def outcome(self, result: RunResult) -> Outcome:
         input_ = json.loads((result.release / "manifest.json").read_text("utf-8"))["input"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.kinds.kind import ViewRequest
+from shoal.kinds.trips import verdict_of_trips
+from shoal.kinds.verdict import Verdict
 from shoal.release.manifest import Manifest
 from shoal.release.trip_files import FORMATS, TripColumns, files_of, read_synthetic
 from shoal.release.verify import count_of, repeated_values, window_of
 
 FILES = files_of(TripColumns(), FORMATS)
+# signal -> mean relative error of a random rectangle, floor 1 % of the trips; method bridges
+RANGES = {5_000: 0.26, 10_000: 0.17, 50_000: 0.057, 100_000: 0.044}
+LIMITS = (0.1, 0.25, 0.6)  # of that error
+SUMMARY = (
+    "The number of trips that cross a random rectangle is off by about {error} of it; rare places and paths "
+    "are mostly noise at any grade."
+)
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -46,6 +56,19 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
     if starts_outside or points_outside:
         yield "trips.parquet has trips that start outside the window, or points outside the box."
     yield from repeated_values(manifest)
+
+
+def verdict(folder: Path, manifest: Manifest) -> Verdict:
+    """From the published number of trips; the errors were measured on cabs, per trip."""
+    public, noted = manifest.public, manifest.input
+    trips = noted.get("trips_with_noise", public["trips_declared"])
+    return verdict_of(trips, public["trips_cap"], manifest.guarantee)
+
+
+def verdict_of(trips: float | None, cap: int, guarantee: Mapping[str, Any]) -> Verdict:
+    """A unit enters with norm 1 however many trips it has; the most that `cap` allows are assumed."""
+    bound = math.sqrt(cap) if guarantee["delta"] else cap
+    return verdict_of_trips(trips, bound, guarantee, RANGES, LIMITS, SUMMARY)
 
 
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from shoal.attacks.models.nearest_record import LEAST_CELLS, OwnRecords
+from shoal.kinds.trips import cell_maps, grid_subtitle
 from shoal.metrics.patterns import (
     Pattern,
     distance_histogram,
@@ -26,7 +27,6 @@ from shoal.metrics.patterns import (
     visits_per_cell,
 )
 from shoal.release.page.page import UNDEFINED, figure, metres, percent, render
-from shoal.release.page.payload import cell_maps, grid_subtitle
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 

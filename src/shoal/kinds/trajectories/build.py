@@ -39,7 +39,7 @@ from shoal.release.manifest import Manifest
 from shoal.release.page.page import plain, write_page
 from shoal.release.staging import private_file
 from shoal.release.trajectory_files import KEY, RECORDS, write_key, write_records
-from shoal.release.verify import sha256_file
+from shoal.release.verify import sha256_file, window_of
 from shoal.stages.trajectories import Boxes
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ class TrajectoriesBuild(Build):
         assert self.verified is not None
         assert self.ids is not None
         population = self.prepared.plan.population
-        ledger.disclose(population, f"owner's report on {self.prepared.what()}", str(self.owner))
+        what, window_us = f"owner's report on {self.prepared.what()}", window_of(self.prepared.public())
+        ledger.disclose(population, what, str(self.owner), window_us)
         tell, lattice, measured = self.tell, self.read.lattice, self.measured
         for pair in measured["same_record"]["worst"]:  # numbers become the owner's ids
             pair["user"] = self.read.names[pair["user"]].as_py()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
@@ -12,12 +13,16 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.kinds.kind import ViewRequest
+from shoal.kinds.verdict import GRADES, ROUGH, Verdict, graded, percent
 from shoal.release.manifest import MANIFEST, NOTHING_PROMISED, Manifest
 from shoal.release.trajectory_files import FILES, RECORDS, misplaced, read_records
 from shoal.release.verify import boxes_inside, count_of, window_of
 from shoal.space.lattice import Lattice
 
-__all__ = ["FILES", "problems", "view"]
+__all__ = ["FILES", "problems", "verdict", "view"]
+KILOMETRES = (1.0, 3.0, math.inf)  # of a box, width + height, the median
+MINUTES = (30.0, 120.0, math.inf)
+LOST = (0.05, 0.3, math.inf)  # share of the records of which nothing is left
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -65,6 +70,26 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
         yield "the release is not called verified as its promise says, or states no limits."
     if tau not in guarantee["adversary"] or (tau in manifest.promise) != verified:
         yield "the promise is not that of a verified release with its k and tau."
+
+
+def verdict(folder: Path, manifest: Manifest) -> Verdict:
+    """From the size of the boxes and the records of which none is left; there is no noise."""
+    public, boxes = manifest.public, read_records(folder)
+    lattice, records = public["lattice"], (manifest.read_from_data or public).get("records", 0)
+    across = (boxes["x1"] - boxes["x0"] + boxes["y1"] - boxes["y0"] + 2) * lattice["metres"] / 1000
+    lasting = (boxes["t1"] - boxes["t0"] + 1) * lattice["minutes"]
+    if not across.size:
+        return Verdict(grade=ROUGH, summary="Nothing could be kept: no records are alike enough.")
+    kilometres, minutes = float(np.median(across)), float(np.median(lasting))
+    lost = 1 - np.unique(boxes["record"]).size / max(records, 1)
+    limits = ((kilometres, KILOMETRES), (minutes, MINUTES), (lost, LOST))
+    grade = max((graded(*each) for each in limits), key=GRADES.index)
+    return Verdict(
+        grade=grade,
+        summary=f"With k = {public['k']}, half of the boxes span at most {kilometres:.1f} km (width + "
+        f"height) and {minutes:.0f} minutes; of {percent(lost)} of the records nothing is left.",
+        figures={"box_km": kilometres, "box_minutes": minutes, "records_lost_share": lost},
+    )
 
 
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:

@@ -52,7 +52,8 @@ from shoal.postprocess.density.smoothing import (
 )
 from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import GAUSSIAN, Adder, Composed, Noise
-from shoal.space.setting import Setting, activity, regions_of, zone_weights
+from shoal.space.geography import Setting
+from shoal.space.setting import activity, regions_of, zone_weights
 from shoal.stages.exact import UserVisits, View, on_lattice
 from shoal.stages.noisy import NoisyBest, NoisyMeasurement
 

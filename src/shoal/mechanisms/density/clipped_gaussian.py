@@ -28,7 +28,7 @@ import numpy as np
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import GAUSSIAN, Adder, Noise
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.exact import STEP, ClippedSum
 
 

@@ -58,8 +58,7 @@ from shoal.errors import GuaranteeError
 from shoal.mechanisms.method import at
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Family, Noise, adder_within, family_of
-from shoal.space.geography import AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import AreaWeights, Setting
 from shoal.stages.exact import ExactCounts, ScalableCounts
 from shoal.stages.noisy import NoisyCounts, NoisyScaled
 

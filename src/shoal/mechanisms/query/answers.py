@@ -35,7 +35,8 @@ from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.density.counts import check_input
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Family, Noise, family_of
-from shoal.space.setting import Question, Questions, Setting
+from shoal.space.geography import Setting
+from shoal.space.setting import Question, Questions
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 

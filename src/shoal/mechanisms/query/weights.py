@@ -43,7 +43,8 @@ from shoal.mechanisms.query.answers import check_table
 from shoal.postprocess.density.numbers import LearnedTable
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, Composed, Noise, first_above
-from shoal.space.setting import Question, Questions, Setting, activity
+from shoal.space.geography import Setting
+from shoal.space.setting import Question, Questions, activity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 

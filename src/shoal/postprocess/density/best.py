@@ -28,7 +28,8 @@ from scipy.special import log_ndtr
 
 from shoal.postprocess.density.numbers import Z95
 from shoal.postprocess.density.smoothing import Layout, krige
-from shoal.space.setting import Setting, zone_overlap, zone_sizes
+from shoal.space.geography import Setting
+from shoal.space.setting import zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 
 ROUNDS = 2

@@ -292,9 +292,14 @@ class Ledger:
 
         self._append(decide)
 
-    def disclose(self, population: str, what: str, path: str = "") -> None:
-        """Record that the owner saw something exact, seeded or compared; it is no release and no spend."""
-        self._remember("disclosure", population, what, path)
+    def disclose(
+        self, population: str, what: str, path: str = "", window_us: tuple[int, int] | None = None
+    ) -> None:
+        """Record that the owner saw something exact, seeded or compared; it is no release and no spend.
+
+        `window_us`: of an owner's report, the window whose raw figures it shows.
+        """
+        self._remember("disclosure", population, what, path, window_us)
 
     def look(self, population: str, what: str, path: str = "") -> None:
         """Record a look at private data that choices may follow from: seeded run, comparison, attack.
@@ -307,6 +312,11 @@ class Ledger:
     def remember_tuning(self, population: str, what: str) -> None:
         """Record a choice made by looking at private data; later manifests say so."""
         self._remember("tuned", population, what, "")
+
+    def has_report(self, population: str, window_us: tuple[int, int]) -> bool:
+        """Whether an owner's report shows raw figures of a window that overlaps this one."""
+        shown = (note.get("window_us") for note in self.state().population(population).notes)
+        return any(window[0] < window_us[1] and window_us[0] < window[1] for window in shown if window)
 
     def is_tuned(self, population: str) -> bool:
         return self.state().population(population).tuned
@@ -345,8 +355,17 @@ class Ledger:
             findings.append(Finding(0, "head", gone))
         return findings
 
-    def _remember(self, kind: str, population: str, what: str, path: str) -> None:
-        content = {"kind": kind, "what": check_text(what, "what"), "path": path}
+    def _remember(
+        self,
+        kind: str,
+        population: str,
+        what: str,
+        path: str,
+        window_us: tuple[int, int] | None = None,
+    ) -> None:
+        content: Content = {"kind": kind, "what": check_text(what, "what"), "path": path}
+        if window_us is not None:
+            content["window_us"] = list(window_us)
 
         def decide(state: State) -> tuple[Content, None]:
             return {**content, "population": state.population(population).name}, None

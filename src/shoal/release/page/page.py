@@ -12,6 +12,7 @@ import base64
 import json
 import math
 import re
+import tomllib
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -24,11 +25,12 @@ import numpy as np
 from shoal.errors import OutputError, PlanError
 from shoal.privacy.guarantee import promise as promise_of
 from shoal.release.manifest import is_tuned
-from shoal.release.page.labels import label_of
 from shoal.release.staging import private_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from shoal.space.places import Zones
 
 
 def write_page(path: Path, page: str) -> Path:
@@ -143,6 +145,23 @@ def float32_base64(values: np.ndarray) -> str:
 def uint16_base64(values: np.ndarray) -> str:
     """Little-endian uint16."""
     return base64.b64encode(np.ascontiguousarray(values, dtype="<u2").tobytes()).decode("ascii")
+
+
+def drawn_zones(zones: Zones) -> dict[str, Any]:
+    """The outlines of zones, for the scripts of maps."""
+    from shoal.space.places import outlines
+
+    drawn = outlines(zones)
+    return {**drawn, "xy": uint16_base64(drawn["xy"])}
+
+
+CELL_COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
+
+
+def colour_end(values: np.ndarray) -> float:
+    """The value that the last colour stands for."""
+    some = values[values > 0]
+    return float(np.quantile(some, CELL_COLOUR_QUANTILE)) if some.size else 1.0
 
 
 def json_for_script(payload: Any) -> str:
@@ -341,6 +360,20 @@ def flat(value: Any, path: str = "") -> list[tuple[str, str]]:
             row for key, item in value.items() for row in flat(item, f"{path}.{key}" if path else str(key))
         ]
     return [(label_of(path), "not set" if value is None else short(value))]
+
+
+LABELS = tomllib.loads(asset("labels.toml"))
+
+
+def label_of(path: str) -> str:
+    """The label of a parameter; in a table of parameters, that of the table and the name inside.
+
+    >>> label_of("jump_m"), label_of("mechanism.parts.stay_places")
+    ('Jump that cuts a trip (metres)', 'Mechanism: parts in use: stay places')
+    """
+    first, *inner = path.split(".")
+    names = [LABELS["inner"].get(key, key.replace("_", " ")) for key in inner]
+    return ": ".join([LABELS["parameters"].get(first, first.replace("_", " ").capitalize()), *names])
 
 
 def guarantee_sentence(manifest: dict[str, Any]) -> str:

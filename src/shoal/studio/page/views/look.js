@@ -2,7 +2,7 @@
 
 import { get, openTicket, post, save } from "../api.js";
 import { go } from "../app.js";
-import { button, el, ownerOnly, say, select, text, when } from "../dom.js";
+import { button, el, ownerOnly, say, select, text, verdict, when } from "../dom.js";
 
 export async function open(root, { what }) {
   const releases = await get("/releases");
@@ -18,6 +18,7 @@ export async function open(root, { what }) {
   root.append(
     el("div", { class: "row" }, el("div", { class: "grow" }, pick), actions(chosen, details)),
     el("p", { class: "sentence" }, `${details.manifest.unit} ${details.manifest.promise}`, details.manifest.guarantee.epsilon ? "" : el("strong", {}, " This is not differential privacy: it does not compose with other releases, and it protects against this adversary only.")),
+    verdict(details.manifest.verdict),
     picture);
   if (!chosen.drawn) { picture.append(el("div", { class: "panel soft" }, text("p", "Releases of this kind have no picture. The folder contains the files.", "empty"))); return null; }
   const { draw } = await import(`../kinds/${chosen.kind}.js`);

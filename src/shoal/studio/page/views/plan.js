@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { go } from "../app.js";
 import { LINE_COLOURS, chart, layout } from "../charts.js";
-import { budgetBar, button, choices, el, field, input, number, percent, say, select, slider, table, text, whole } from "../dom.js";
+import { budgetBar, button, choices, el, field, input, number, percent, say, select, slider, table, text, verdict, whole } from "../dom.js";
 
 const EPSILONS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
 const DELTAS = [0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4];
@@ -187,10 +187,11 @@ function answer(view, summary) {
     const run = await post("/runs", { plan: clean(plan) });
     say("The run has started. The budget is reserved before anything is counted.");
     go("run", run.id);
-  }, { class: "main", disabled: summary.obstacles.length > 0 });
+  }, { class: summary.verdict.grade === "mostly noise" ? "" : "main", disabled: summary.obstacles.length > 0 });
   const panel = el("section", { class: "panel" },
     el("div", { class: "row apart" }, text("h2", "What this release promises"), publish),
     el("p", { class: "sentence" }, `${summary.unit || ""} ${summary.promise}`),
+    verdict(summary.verdict),
     summary.warnings.map((each) => el("div", { class: "notice bad" }, each)),
     summary.obstacles.map((each) => el("div", { class: "notice bad" }, `The run would stop: ${each}`)),
     (summary.to_compose || []).length ? button("Combine with the earlier releases. Then k is not promised; the result of linking is measured and published", () => { plan.compose_with = [...(plan.compose_with || []), ...summary.to_compose]; ask(view); }) : null,

@@ -2,7 +2,7 @@
 
 import { follow, get, openTicket, post } from "../api.js";
 import { go } from "../app.js";
-import { button, complain, el, ownerOnly, say, text, when } from "../dom.js";
+import { button, complain, el, ownerOnly, say, text, verdict, when } from "../dom.js";
 
 const STATES = { waiting: "waits for another run", running: "running", done: "done", failed: "failed", stopped: "cancelled", interrupted: "interrupted" };
 
@@ -84,6 +84,7 @@ function published(run) {
   const release = run.result.manifest_sha256;
   return el("div", {},
     el("div", { class: "notice good" }, run.result.reused ? "This release was made before. The stored release is returned and nothing is spent." : `Released. ${run.result.spends ? "The spend is in the ledger." : "The ledger lists the release; nothing was spent."} The folder for recipients is `, el("code", {}, run.result.release)),
+    verdict(run.result.verdict),
     run.result.source_changed ? el("div", { class: "notice" }, "The files changed since this release was made. The stored release is returned unchanged. A new run id makes a release of the new files and spends budget. Only you see this note.") : null,
     el("div", { class: "row" },
       button("Look at it", () => go("look", release), { class: "main" }),
