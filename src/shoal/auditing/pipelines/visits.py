@@ -141,11 +141,7 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
     """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
     people = round_density(scaled_density(noisy), 1)
     numbers = np.array([noisy.visits, noisy.sampled])
-    return DensityEstimate(
-        people=np.concatenate([people.people.ravel(), numbers])[None, :],
-        low=np.concatenate([people.low.ravel(), numbers])[None, :],
-        high=np.concatenate([people.high.ravel(), numbers])[None, :],
-    )
+    return row_of([people.people, numbers], [people.low, numbers], [people.high, numbers])
 
 
 def bare(noisy: NoisyBest) -> DensityEstimate:
@@ -175,10 +171,10 @@ class ClippedPipeline(VisitsPipeline):
 def answered(noisy: NoisyAnswers) -> DensityEstimate:
     """Answers in a row, as measured and as released: rounding would hide differences."""
     finished = finish_answers(noisy, 1)
-    return DensityEstimate(
-        people=np.concatenate([noisy.values, finished.visits])[None, :],
-        low=np.concatenate([noisy.values - noisy.half, finished.low])[None, :],
-        high=np.concatenate([noisy.values + noisy.half, finished.high])[None, :],
+    return row_of(
+        [noisy.values, finished.visits],
+        [noisy.values - noisy.half, finished.low],
+        [noisy.values + noisy.half, finished.high],
     )
 
 
