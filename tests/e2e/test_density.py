@@ -168,8 +168,8 @@ def test_the_manifest_states_guarantee_method_and_spends(city, tmp_path, ledger,
     assert "ell" not in manifest["public"]  # no sample is kept
     assert {spend["mechanism"] for spend in manifest["spends"]} == {"density-best"}
     assert [spend["name"] for spend in manifest["spends"]] == [
+        "sizes",
         "visits",
-        "active",
         "city",
         "regions",
         "zones",
@@ -215,8 +215,8 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
     from shoal.engine.visits import scalable_counts
     from shoal.kinds.density.expected import expected_error
+    from shoal.kinds.density.published import read_density
     from shoal.privacy.noise import OsNoise
-    from shoal.release.density_files import read_density
     from shoal.stages.bounded import BoundedVisits
 
     plan = write_city_plan(

@@ -10,8 +10,8 @@ from shoal.engine.engine import DuckEngine
 from shoal.kinds.density.build import DensityBuild
 from shoal.kinds.density.plan import METHODS, DensityPlan
 from shoal.kinds.density.prepare import prepare_density
+from shoal.kinds.density.published import read_density
 from shoal.privacy.noise import SeededNoise
-from shoal.release.density_files import read_density
 from shoal.release.manifest import Manifest
 
 

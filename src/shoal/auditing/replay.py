@@ -388,7 +388,7 @@ def _replayed(
 def audit_pairs(pipeline: Pipeline, extra: int = 0) -> list[Pair]:
     """The edge cases, ties, crowds, and `extra` random pairs."""
     world = pipeline.world
-    return _pairs(world.slots, world.ell, world.sites, extra)
+    return _pairs(world.slots, world.size.ell, world.size.places, extra)
 
 
 @lru_cache(maxsize=64)

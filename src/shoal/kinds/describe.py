@@ -428,7 +428,7 @@ def unit_sentence(unit: Unit) -> str:
     """
     if unit.name != "user":
         return unit.sentence
-    column = printable(unit.column).replace("\n", " ")
+    column = unit.column if unit.column.isprintable() else printable(unit.column).replace("\n", " ")
     return f'{unit.sentence} A person is one value of the column "{column}".'
 
 

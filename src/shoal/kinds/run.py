@@ -43,7 +43,8 @@ from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import plain, write_page
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
-from shoal.release.verify import sha256_file, window_of
+from shoal.release.verify import sha256_file
+from shoal.space.clock import window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -41,7 +41,7 @@ from shoal.errors import GuaranteeError, OutputError, PlanError, ShoalError
 from shoal.kinds.kind import KINDS
 from shoal.release.manifest import MANIFEST, Manifest, case_problems, price_problems, sha256_file
 from shoal.release.readme import README, readme_problems
-from shoal.space.clock import Clock, instant_us
+from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
     from shoal.space.places import Zones
@@ -250,11 +250,6 @@ def clock_of(public: Mapping[str, Any], slots: int) -> Iterator[str]:
             return clock
     yield "the window does not have the stated number of slots of that length."
     return None
-
-
-def window_of(public: Mapping[str, Any]) -> tuple[int, int]:
-    start, end = public["window"]["start"], public["window"]["end"]
-    return instant_us(start, public["time_zone"]), instant_us(end, public["time_zone"])
 
 
 def repeated_values(manifest: Manifest) -> Iterator[str]:

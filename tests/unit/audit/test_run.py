@@ -296,7 +296,7 @@ def test_quick_plans_are_smaller_and_the_whole_pair_as_bad_as_can_be():
         AuditPlan(whole_runs=1)
     pipeline = pipeline_of("density-laplace", 1.0, None)
     pair = worst_events(pipeline)
-    assert len(pair.added) == pipeline.world.ell
+    assert len(pair.added) == pipeline.world.size.ell
     assert {user for user, _, _ in pair.added}.isdisjoint(user for user, _, _ in pair.table)
 
 

@@ -23,12 +23,12 @@ from tests.loops import for_each
 import shoal
 from shoal.attacks.runs.findings import write_findings
 from shoal.errors import OutputError, SourceError
+from shoal.kinds.density.published import read_density, write_density
 from shoal.kinds.density.report import write_exact
 from shoal.kinds.run import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save_block as save_block
 from shoal.kinds.trajectories.blocks import _save_windows as save_state
 from shoal.kinds.trajectories.build import write_private
-from shoal.release.density_files import read_density, write_density
 from shoal.release.histogram_files import read_histogram
 from shoal.release.page.page import write_page
 from shoal.release.readme import as_plain

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError
+from shoal.kinds.density.published import read_density
 from shoal.kinds.describe import release_name
 from shoal.kinds.run import budget_of, exact_file, keep_report
 from shoal.metrics.density import DensityUtility, HourProfile, density_utility
 from shoal.privacy.ledger import Ledger
-from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
 from shoal.release.page.page import (
     RAW_BANNER,

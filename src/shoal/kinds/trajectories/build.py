@@ -39,7 +39,8 @@ from shoal.release.manifest import Manifest
 from shoal.release.page.page import plain, write_page
 from shoal.release.staging import private_file
 from shoal.release.trajectory_files import KEY, RECORDS, write_key, write_records
-from shoal.release.verify import sha256_file, window_of
+from shoal.release.verify import sha256_file
+from shoal.space.clock import window_of
 from shoal.stages.trajectories import Boxes
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from shoal.kinds.kind import ViewRequest
 from shoal.kinds.verdict import GRADES, ROUGH, Verdict, graded, percent
 from shoal.release.manifest import MANIFEST, NOTHING_PROMISED, Manifest
 from shoal.release.trajectory_files import FILES, RECORDS, misplaced, read_records
-from shoal.release.verify import boxes_inside, count_of, window_of
+from shoal.release.verify import boxes_inside, count_of
+from shoal.space.clock import window_of
 from shoal.space.lattice import Lattice
 
 __all__ = ["FILES", "problems", "verdict", "view"]
