@@ -59,7 +59,7 @@ def test_boxes_hold_the_towers_cells(towers, command):
         assert set(rows[high].to_pylist()) <= set(cells[:, column].astype(int))
 
 
-def test_columns_of_other_names_and_planar_towers(towers, command):
+def test_columns_of_other_names(towers, command):
     places(towers, SPOTS, header="mast,east,north")
     named = ("--site-id", "mast", "--site-lon", "east", "--site-lat", "north")
     assert command(*towers.arguments(*named))[0] == 0
@@ -67,6 +67,9 @@ def test_columns_of_other_names_and_planar_towers(towers, command):
     assert command(*towers.verify_arguments(*file, *named))[0] == 0
     code, _, err = command(*towers.verify_arguments(*file))
     assert (code, "Traceback" in err) == (3, False)
+
+
+def test_planar_towers(towers, command):
     places(towers, (SPOTS - (2.3, 48.8)) * (73_000, 110_000), header="site,x,y")
     assert command(*towers.arguments("--origin", "0,0"))[0] == 0
     file = ("--sites", towers.folder / "towers.csv", "--windows", 0)
