@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError, SourceError, printable
 from shoal.events.schema import LEAST_ROWS, EventSource, ForeignSource, Shape
-from shoal.kinds.describe import Prepared, manifest_of, release_name
+from shoal.kinds.describe import Prepared, manifest_of, pot_of, release_name
 from shoal.kinds.kind import KINDS
 from shoal.kinds.verdict import Verdict
-from shoal.privacy.accounting import cost_nano, show_nano
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import (
@@ -276,6 +275,7 @@ def _release(making: Build, ledger: Ledger, owner: Path | None) -> Committed:
         out=Path(prepared.out),
         what=prepared.what(),
         unit=plan.unit,
+        pot=pot_of(plan),
         source_digest=prepared.source_digest(),
         supersedes=plan.supersedes or None,
         earlier_key=prepared.earlier_key,
@@ -511,15 +511,16 @@ def _earlier(path: Path, manifest_sha256: str) -> Path:
 
 
 def budget_of(ledger: Ledger, prepared: Any) -> dict:
-    """The population's budget before and after a release, for the owner's page."""
-    population = ledger.state().population(prepared.plan.population)
-    seeded = prepared.plan.seed is not None
-    paid = 0 if seeded else cost_nano(prepared.mechanism.loss(), population.currency)
-    return {
-        "population": population.name,
-        "currency": population.currency,
-        "limit": show_nano(population.limit_nano),
-        "spent_before": show_nano(population.spent_nano - paid),
-        "this_release": show_nano(paid),
-        "left": show_nano(population.left_nano),
+    """The pot that paid, before and after a release, for the owner's page."""
+    population, loss = ledger.state().population(prepared.plan.population), prepared.mechanism.loss()
+    pot = population.pot_for(loss, pot_of(prepared.plan))
+    paid = 0 if prepared.plan.seed is not None else pot.cost(loss)
+    amounts = {
+        "limit": pot.limit_nano,
+        "spent_before": pot.spent_nano - paid,
+        "this_release": paid,
+        "left": pot.left_nano,
     }
+    shown = {name: pot.shown(amount, up=name != "left") for name, amount in amounts.items()}
+    shares = [amounts[name] / pot.limit_nano for name in ("spent_before", "this_release")]
+    return {"population": population.name, "part": pot.title, **shown, "shares": shares}

@@ -155,7 +155,7 @@ ENOUGH = 100  # different numbers, one of which uses the last decimal unless the
 FIRST_DAY = date(2020, 1, 1)  # no release is older
 BATCH = 1 << 18
 KNOWN = {
-    "guarantee": {"kind", "epsilon", "delta", "rho", "unit", "neighbours", "promise_version"}
+    "guarantee": {"kind", "epsilon", "delta", "law", "rho", "tau", "unit", "neighbours", "promise_version"}
     | {"adversary", "verified", "limits"},
     "package": {"name", "version"},
     "input": {"shape", "columns", "trips_with_noise", "trips_declared", "synthetic_trips"}

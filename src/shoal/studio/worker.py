@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from shoal.errors import PlanError, ResourceError, ShoalError
-from shoal.privacy.accounting import show_nano
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.ledger.book import new_reservation
 from shoal.release.manifest import MANIFEST
@@ -338,7 +337,7 @@ def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> A
     )
     if owner is None or (spend is None and stored is None):
         return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
-    cost = "" if spend is None else f"{owner.currency} = {show_nano(spend.cost_nano)}"
+    cost = "" if spend is None else owner.pots[spend.pot].shown(spend.cost_nano)
     if stored is None and reservation in ledger.unfinished():
         words = (
             f"{cost} was spent. The release is complete, but its commit failed. Run it again: that commits "

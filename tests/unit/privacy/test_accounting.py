@@ -17,7 +17,9 @@ from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy.accounting import (
+    GDP,
     NANO,
+    ZCDP,
     Allowance,
     Budget,
     Loss,
@@ -99,6 +101,12 @@ def test_smaller_delta_is_never_less_epsilon(rho_nano, delta):
     assert epsilon_for(rho_nano, delta) <= epsilon_for(rho_nano, delta / 2)
 
 
+def test_nothing_costs_nothing():
+    assert epsilon_for(0, 1e-6) == 0.0
+    assert delta_for(0, 1.0) == 0.0
+    assert compose([]) == Loss(0, 0, 0)
+
+
 @given(st.integers(1, 10**12), st.integers(1, 10**12))
 def test_ceil_nano_rounds_up_by_less_than_one(numerator, denominator):
     amount = Fraction(numerator, denominator)
@@ -113,11 +121,14 @@ def test_pure_loss_costs_half_its_square_rounded_up(epsilon_nano):
     assert loss.epsilon(1e-6) == epsilon_nano / NANO
 
 
-def test_a_year_of_weeks_costs_sqrt_52_and_pure_parts_stay_pure_until_one_is_not():
+def test_a_year_of_weeks_costs_sqrt_52_not_52():
     week = Loss(rho_for(0.1, 1e-6))
     year = compose([week] * 52)
     assert year.rho_nano == 52 * week.rho_nano
     assert 0.1 * math.sqrt(52) < year.epsilon(1e-6) < 0.1 * math.sqrt(52) * 1.2
+
+
+def test_pure_parts_stay_pure_until_one_is_not():
     pure = Loss.pure(nano("0.5")) + Loss.pure(nano("0.25"))
     assert pure.pure_epsilon_nano == 750_000_000
     assert pure.epsilon(1e-6) == 0.75
@@ -125,9 +136,6 @@ def test_a_year_of_weeks_costs_sqrt_52_and_pure_parts_stay_pure_until_one_is_not
     assert mixed.pure_epsilon_nano is None
     assert mixed.rho_nano == pure.rho_nano + 1000
     assert mixed.epsilon(1e-6) == epsilon_for(mixed.rho_nano, 1e-6)
-    assert epsilon_for(0, 1e-6) == 0.0
-    assert delta_for(0, 1.0) == 0.0
-    assert compose([]) == Loss(0, 0)
 
 
 @for_each(
@@ -169,6 +177,9 @@ def test_conversions_refuse_what_the_checks_refuse():
         rho_for(float("nan"), 1e-6)
     with pytest.raises(PlanError, match="amount-range"):
         epsilon_for(-1, 1e-6)
+
+
+def test_an_epsilon_too_small_for_any_rho_is_refused():
     with pytest.raises(PlanError, match="allows less"):
         rho_for(1e-9, 1e-12)
 
@@ -187,28 +198,38 @@ def test_shares_are_of_what_is_left_and_never_more_than_the_whole(shares, pure):
         assert budget.left == whole.left - taken >= 0
 
 
-def test_a_budget_is_left_as_it_was_and_taken_once_by_name():
+def test_taking_leaves_the_first_budget_as_it_was():
     budget = Budget.pure_epsilon(1.0)
     budget.take("a", 1)
     assert budget.left == NANO
     assert budget.taken == ()
-    assert Budget.of(1.0, 1e-6).left == rho_for(1.0, 1e-6)
+
+
+def test_approximate_budget_is_what_epsilon_and_delta_buy():
+    assert Budget.of(1.0, 1e-6).left == rho_for(1.0, 1e-6, GDP)
+    assert Budget.of(1.0, 1e-6, ZCDP).left == rho_for(1.0, 1e-6)
     assert not Budget.of(1.0, 1e-6).pure
     assert Budget.of(0.5, None) == Budget(NANO // 2, True)
-    _, budget = Budget(10**9, False).take("totals", 0.5)
-    with pytest.raises(PlanError, match="share-name"):
-        budget.take("totals", 0.5)
-    _, budget = Budget(10**9, False).take("all", 1)
-    with pytest.raises(PlanError, match="share-empty"):
-        budget.take("more", 1)
-    with pytest.raises(PlanError, match="share-empty"):
-        Budget(10, False).take("tiny", 0.05)
 
 
 @for_each("share", [0, -0.1, 1.0000001, 2])
 def test_shares_out_of_range_are_refused(share):
     with pytest.raises(PlanError, match="share-range"):
         Budget(10**9, False).take("a", share)
+
+
+def test_a_name_is_taken_once():
+    _, budget = Budget(10**9, False).take("totals", 0.5)
+    with pytest.raises(PlanError, match="share-name"):
+        budget.take("totals", 0.5)
+
+
+def test_nothing_left_is_refused():
+    _, budget = Budget(10**9, False).take("all", 1)
+    with pytest.raises(PlanError, match="share-empty"):
+        budget.take("more", 1)
+    with pytest.raises(PlanError, match="share-empty"):
+        Budget(10, False).take("tiny", 0.05)
 
 
 @for_each("epsilon", [0, -1, float("nan"), float("inf"), True, "1", None])
@@ -227,12 +248,17 @@ def test_bad_delta_is_refused(delta):
 @for_each(
     ("allowance", "loss", "covered"),
     [
-        (Allowance("a", 100, False), Loss(100), True),
-        (Allowance("a", 100, False), Loss(101), False),
+        (Allowance("a", 100, False, ZCDP), Loss(100), True),
+        (Allowance("a", 100, False, ZCDP), Loss(101), False),
+        (Allowance("a", 100, False), Loss(100), False),  # a part of it has no mu
+        (Allowance("a", 100, False), Loss.gaussian(100), True),
+        (Allowance("a", 100, False), Loss.gaussian(101), False),
         (Allowance("a", NANO, True), Loss.pure(NANO), True),
         (Allowance("a", NANO, True), Loss.pure(NANO + 1), False),
         (Allowance("a", NANO, True), Loss(1), False),  # not pure, however small
-        (Allowance("a", NANO // 2, False), Loss.pure(NANO), True),  # pure is zCDP, too
+        (Allowance("a", NANO // 2, False, ZCDP), Loss.pure(NANO), True),  # pure is zCDP, too
+        (Allowance("a", NANO // 2, False), Loss.pure(NANO), False),  # its mu is larger
+        (Allowance("a", 758_955_596, False), Loss.pure(NANO), True),
     ],
 )
 def test_an_allowance_covers_a_loss_in_its_own_currency(allowance, loss, covered):

@@ -18,8 +18,15 @@ import shapely
 from tests.loops import for_each
 
 from shoal.errors import OutputError, SourceError
+from shoal.kinds.trajectories.published import (
+    KEY,
+    find_key,
+    misplaced,
+    read_records,
+    write_key,
+    write_records,
+)
 from shoal.postprocess.synthetic.path_points import PathPoints
-from shoal.release.trajectory_files import KEY, find_key, misplaced, read_records, write_key, write_records
 from shoal.release.trip_files import (
     TripChunk,
     TripColumns,

@@ -23,11 +23,11 @@ from shoal.kinds.describe import (
     unit_sentence,
 )
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
+from shoal.kinds.trajectories.published import FILES, RECORDS, find_key
 from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
 from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
 from shoal.release.readme import as_plain, recipient_readme
-from shoal.release.trajectory_files import FILES, RECORDS, find_key
 from shoal.release.verify import sha256_file
 from shoal.space.lattice import Lattice
 from shoal.space.places import Sites

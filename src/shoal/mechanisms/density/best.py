@@ -79,7 +79,7 @@ class DensityBest(Composed):
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """The shares, which add up to the price; the noise of a step is scaled to stay within its share."""
-        return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
+        return tuple((name, Loss.gaussian(rho_nano)) for name, rho_nano in self.shares)
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
         coarse, fine, users = self._rows(visits, noise)
