@@ -159,7 +159,7 @@ KNOWN = {
     | {"adversary", "verified", "limits"},
     "package": {"name", "version"},
     "input": {"shape", "columns", "trips_with_noise", "trips_declared", "synthetic_trips"}
-    | {"users_with_noise", "synthetic_people"},
+    | {"users_with_noise", "synthetic_people", "peaks"},
 }
 
 
