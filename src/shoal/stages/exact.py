@@ -1,6 +1,7 @@
 """What mechanisms of densities take: exact counts and clipped sums; all private.
 
 ExactCounts, ScalableCounts    counts on a public lattice, and the two numbers they are scaled up by
+UserSums                       users by the size of their part in each query, and sums of clipped parts
 View, ClippedSum, UserVisits   sums over users clipped in a norm, where all visits count
 """
 
@@ -37,6 +38,18 @@ class ScalableCounts:
     sampled: int = field(repr=False)  # bounded visits, also those outside the zones: at most ell per user
     visits: int = field(repr=False)  # sum over users of min(all visits, cap); once per place and slot
     cap: int  # M (checked by the engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserSums:
+    """Parts of users in queries, in lattice units; private and exact. Without a visit there, there is none.
+
+    Class k holds the users whose part is above clip k - 1 and at most clip k, the last one all others.
+    """
+
+    sizes: np.ndarray = field(repr=False)  # int64 [queries, clips + 1]: users per class
+    sums: np.ndarray = field(repr=False)  # int64 [queries, clips]: sum over users of min(part, clip)
+    clips: np.ndarray = field(repr=False)  # int64 [queries, clips], public
 
 
 WEIGHT = 2**12  # a user's weight is a whole number of 1 / WEIGHT

@@ -21,6 +21,7 @@ from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPi
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
 from shoal.engine.engine import DuckEngine
+from shoal.engine.query_sums import QueryKernel, user_sums
 from shoal.engine.visits import VisitKernel, bound_visits, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.methods import AUDIT_CLIP
@@ -28,14 +29,16 @@ from shoal.mechanisms.registry import entry_of
 from shoal.postprocess.density.numbers import estimate_density, finish_answers, round_density, scaled_density
 from shoal.privacy.accounting import Loss
 from shoal.space.geography import Setting
+from shoal.space.setting import Questions
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ClippedSum, View, on_lattice
+from shoal.stages.exact import ClippedSum, UserSums, View, on_lattice
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled
 
 
 def count_visits(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Counted:
     """A user is kept in `ell` slots, and `cap` visits are counted."""
-    public = {"edges_us": world.edges_us, "sites": world.sites, "ell": world.ell, "cap": world.cap}
+    size = world.size
+    public = {"edges_us": world.edges_us, "sites": size.places, "ell": size.ell, "cap": size.cap}
     return Counted(bound(world.engine, events, kernel(**public, run_key=run_key)), events, run_key, world)
 
 
@@ -47,6 +50,17 @@ class Counted:
     events: list[pa.RecordBatch]
     run_key: bytes
     world: World
+
+    by_questions: dict[Any, UserSums] = field(init=False, default_factory=dict, repr=False)
+
+    def parts(self, questions: Questions) -> UserSums:
+        """Parts of users in queries; cached, since the audit measures them often."""
+        key = (questions.each, questions.reach)
+        if key not in self.by_questions:
+            kernel = QueryKernel(edges_us=self.world.edges_us, questions=questions, run_key=self.run_key)
+            engine: Any = self.world.engine if self.world.spills else WholeTable()
+            self.by_questions[key] = user_sums(engine, self.events, kernel)
+        return self.by_questions[key]
 
     def freeze(self) -> None:
         """Nobody changes what several mechanisms share."""
@@ -63,7 +77,7 @@ class Counted:
             engine=self.world.engine if self.world.spills else WholeTable(),
             events=lambda: self.events,
             edges_us=self.world.edges_us,
-            places=self.world.sites,
+            places=self.world.size.places,
             run_key=self.run_key,
             count_users=lambda: self.bounded.users,
         )
@@ -121,7 +135,7 @@ class CountsPipeline(Pipeline):
 
     @property
     def public(self) -> Any:
-        return self.world.weights
+        return self.world.size.setting.weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,7 +154,7 @@ class VisitsPipeline(CountsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: bare(noisy)
 
     def exact(self, counted: Counted) -> Any:
-        return self.spread(counted, self.world.setting)
+        return self.spread(counted, self.world.size.setting)
 
 
 def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
@@ -167,7 +181,7 @@ class ClippedPipeline(VisitsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: row_of([noisy])
 
     def exact(self, counted: Counted) -> Any:
-        setting = self.world.setting
+        setting = self.world.size.setting
         return self.spread(counted, setting).clipped(audit_view(setting))[0]
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
@@ -179,8 +193,8 @@ def answered(noisy: NoisyAnswers) -> DensityEstimate:
     finished = finish_answers(noisy, 1)
     return row_of(
         [noisy.values, finished.visits],
-        [noisy.values - noisy.half, finished.low],
-        [noisy.values + noisy.half, finished.high],
+        [noisy.low, finished.low],
+        [noisy.high, finished.high],
     )
 
 
@@ -191,12 +205,24 @@ class QueryPipeline(CountsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartsPipeline(CountsPipeline):
+    """Parts of users in queries, and answers from their clipped sums."""
+
+    spread: Callable[[Counted, Questions], UserSums] = lambda counted, questions: counted.parts(questions)
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
+
+    def exact(self, counted: Counted) -> Any:
+        return self.spread(counted, self.mechanism.questions)
+
+
 # By the stage that a mechanism takes, or by its name where it takes counts otherwise.
 STAGES: dict[str, type[Pipeline]] = {
     "counts": CountsPipeline,
     "scalable": ScaledPipeline,
     "visits": VisitsPipeline,
     "clipped": ClippedPipeline,
+    "user sums": PartsPipeline,
     "trips": TripPipeline,
     "paths": PathPipeline,
     "commutes": CommutePipeline,
@@ -205,7 +231,7 @@ STAGES: dict[str, type[Pipeline]] = {
 
 def stage_of(name: str) -> type[Pipeline]:
     """The kind of pipeline of a registered mechanism."""
-    if name.startswith("query-"):
+    if name == "query-weights":
         return QueryPipeline
     return {**STAGES, **part("auditing:STAGES", {})}[entry_of(name).takes]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.visits import CountsPipeline, QueryPipeline, ScaledPipeline
+from shoal.auditing.pipelines.visits import CountsPipeline, PartsPipeline, QueryPipeline, ScaledPipeline
 from shoal.auditing.planted.bug import (
     Bug,
     Families,
@@ -26,6 +26,7 @@ from shoal.auditing.planted.bug import (
     call_bug,
     crowd_of,
     light_among_heavy,
+    method_bug,
     noise_bug,
     people_bug,
     result_bug,
@@ -34,11 +35,12 @@ from shoal.auditing.planted.bug import (
     step_bug,
     subclass,
 )
-from shoal.auditing.planted.calls import ONE_DRAW, Between, Draw, call_bugs, scaled_bug
+from shoal.auditing.planted.calls import ONE_DRAW, Between, Draw, bare, call_bugs, scaled_bug
 from shoal.engine.visits import VisitKernel, Visits, bound_visits
-from shoal.mechanisms.query.weights import QueryWeights
+from shoal.mechanisms.query.answers import QueryAnswers
+from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ExactCounts
+from shoal.stages.exact import ExactCounts, UserSums
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers
 
 Batches = list[pa.RecordBatch]
@@ -143,7 +145,7 @@ def bound_bugs(true: Pipeline) -> list[Bug]:
         step_bug("uncapped visits taken for bounded ones", bound=_bound_all_visits),
         step_bug("ell from the data", light_among_heavy(true), bound=_ell_from_mean),
     ]
-    if true.world.ell < true.world.slots:
+    if true.world.size.ell < true.world.slots:
         bugs += [
             step_bug("kernel keeps ell + 1 visits", kernel=KeepsOneMore),
             step_bug("users share ell x users places", bound=_shared_places),
@@ -187,7 +189,7 @@ def count_bugs(true: Pipeline) -> list[Bug]:
         ),
         step_bug("users keep the sites most popular with all", bound=_popular_sites),
     ]
-    if true.world.ell < true.world.slots:
+    if true.world.size.ell < true.world.slots:
         bugs.append(step_bug("users keep the slots most popular with all", bound=_popular_slots))
     return bugs
 
@@ -204,7 +206,7 @@ def changed(rule: Rule) -> Callable[[Pipeline], Pipeline]:
 def median_bugs(true: Pipeline) -> list[Bug]:
     """Where half of the cells can be full, and a user is not in all of them."""
     clip = spread_bug("counts clipped at their median", _clip_at_median)
-    return [clip] if true.world.ell < true.world.slots else []
+    return [clip] if true.world.size.ell < true.world.slots else []
 
 
 def _clip_at_median(exact: Any) -> Any:
@@ -289,12 +291,11 @@ def _busiest_slots_first(counts: np.ndarray, zone: np.ndarray, slot: np.ndarray)
 
 def query_call_bugs(true: Pipeline) -> list[Bug]:
     """The bugs of every mechanism; weights ask for one value at a time: one draw for all is right there."""
-    alone = isinstance(true.mechanism, QueryWeights)
-    return [bug for bug in call_bugs(true) if not (alone and bug.name == ONE_DRAW)]
+    return [bug for bug in call_bugs(true) if bug.name != ONE_DRAW]
 
 
 def query_bugs(true: Pipeline) -> list[Bug]:
-    ell = min(true.world.ell, true.world.slots)
+    ell = min(true.world.size.ell, true.world.slots)
     bugs = [
         scaled_bug("sensitivity for ell - 1 visits", (ell - 1) / ell),
         scaled_bug("sqrt(ell) where ell is needed", 1 / math.sqrt(ell)),
@@ -304,11 +305,9 @@ def query_bugs(true: Pipeline) -> list[Bug]:
         ),
         result_bug(
             "interval as wide as the largest exact count",
-            half=lambda noisy, exact: noisy.half + float(exact.units.max(initial=0)),
+            high=lambda noisy, exact: noisy.high + float(exact.units.max(initial=0)),
         ),
     ]
-    if not isinstance(true.mechanism, QueryWeights):
-        return bugs
     more = true.mechanism.updates + 2
     return [
         *bugs,
@@ -334,7 +333,49 @@ def _one_by_one(draw: Draw, margins: np.ndarray, scale: float) -> int:
     return next(each, int(margins.size))
 
 
+def part_bugs(true: Pipeline) -> list[Bug]:
+    """Where parts of users in queries are counted by size, and their sums clipped."""
+    return [
+        result_bug(
+            "answers mixed with the exact ones",
+            values=lambda noisy, exact: noisy.values + 1e-9 * float(exact.sums[:, -1].sum()),
+        ),
+        result_bug(
+            "interval as wide as the number of users",
+            high=lambda noisy, exact: noisy.high + float(exact.sizes.sum()),
+        ),
+        method_bug("clip from the exact sizes", __call__=_clip_from_exact),
+        spread_bug("users not clipped", _largest_clip),
+        spread_bug(
+            "users not clipped, as declared",
+            lambda parts: replace(_largest_clip(parts), clips=2 * parts.clips),
+        ),
+        spread_bug("a user in two classes of sizes", lambda parts: replace(parts, sizes=2 * parts.sizes)),
+        spread_bug("a user in all classes up to their own", _cumulated),
+        spread_bug("each user counted twice", lambda parts: replace(parts, sums=2 * parts.sums)),
+        *rule_bugs(true, _ruled_sizes, low="numbers of users", high="classes of users"),
+    ]
+
+
+def _clip_from_exact(self: Any, exact: UserSums, noise: Noise, *_: Any) -> NoisyAnswers:
+    """Noise is drawn for the sizes, and not used."""
+    return QueryAnswers.__call__(self, exact, bare(noise, "sizes"))
+
+
+def _largest_clip(parts: UserSums) -> UserSums:
+    return replace(parts, sums=np.repeat(parts.sums[:, -1:], parts.sums.shape[1], axis=1))
+
+
+def _cumulated(parts: UserSums) -> UserSums:
+    return replace(parts, sizes=np.cumsum(parts.sizes[:, ::-1], axis=1)[:, ::-1].copy())
+
+
+def _ruled_sizes(name: str, rule: Rule) -> Bug:
+    return spread_bug(name, lambda parts: replace(parts, sizes=rule(parts.sizes)))
+
+
 FAMILIES: Families = {
+    PartsPipeline: (call_bugs, part_bugs),
     CountsPipeline: (bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs, table_bugs),
     ScaledPipeline: (bound_bugs, cap_bugs, count_bugs, table_bugs),
     QueryPipeline: (query_call_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),

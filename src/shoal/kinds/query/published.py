@@ -34,6 +34,8 @@ FILES = {
         "visits": "visits in these zones and slots, with noise, not negative; see README.md",
         "visits_low": "lower end of the 95 % interval, not below zero",
         "visits_high": "upper end of the 95 % interval",
+        "clip": "visits of one user that were counted there, at most; what this omits is estimated (not for "
+        "weights)",
         "how": "noise: measured with noise of its own. weights: answered by the trained table",
     },
     "queries.jsonl": {
@@ -54,7 +56,8 @@ def write_answers(folder: Path, answers: Answers, questions: Sequence[Question])
     with open(folder / "answers.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(FILES["answers.csv"])
-        columns = (answers.visits.tolist(), answers.low.tolist(), answers.high.tolist(), answers.how)
+        numbers = (answers.visits, answers.low, answers.high, answers.clip)
+        columns = (*(each.tolist() for each in numbers), answers.how)
         for question, *numbers in zip(questions, *columns, strict=True):
             writer.writerow([as_cell(question.name), len(question.zones), len(question.slots), *numbers])
 
@@ -63,7 +66,7 @@ def read_answers(folder: Path) -> list[dict]:
     """The rows of answers.csv, numbers as numbers."""
     with open(folder / "answers.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    whole, real = ("zones", "slots"), ("visits", "visits_low", "visits_high")
+    whole, real = ("zones", "slots"), ("visits", "visits_low", "visits_high", "clip")
     return [
         {
             name: int(value) if name in whole else float(value) if name in real else value

@@ -294,7 +294,7 @@ def _limits(weight: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> Tota
     probability = ((ndtr((at[:, None] - mean) / deviation) - below) / inside) @ weight
     limits = np.interp([0.025, 0.5, 0.975], np.maximum.accumulate(np.clip(probability, 0, 1)), at)
     middle = float(limits[1])
-    squares = np.minimum(((mean - middle) ** 2 + deviation**2) / middle**2, 1.0)
+    squares = np.minimum((mean - middle) ** 2 + deviation**2, middle**2)
     return Total(
         visits=middle,
         low=float(limits[0]),
