@@ -172,7 +172,7 @@ class Prepared(Protocol):
         return _sha256(["source", contents_of(self.source)])
 
 
-def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: float | None) -> Manifest:
+def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: Any) -> Manifest:
     """Manifest of a private release before its files are hashed.
 
     `noisy`: what is known of the input once noise was added.

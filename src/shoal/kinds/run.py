@@ -75,6 +75,7 @@ class RunResult:
 
 
 Test = Callable[["pa.RecordBatch"], bool]
+Locate = Callable[[Any, Any], Any]
 
 
 def some(batch: pa.RecordBatch) -> bool:
@@ -143,7 +144,9 @@ class Build:
         if not self.allow_empty and not self.anybody():
             message, remedy = self.nobody
             raise PlanError(
-                "nobody-counted", f"{message}; nothing was spent.", f"{remedy} --allow-empty runs it anyway."
+                "nobody-counted",
+                f"{message}{self._why_nobody()}; nothing was spent.",
+                f"{remedy} --allow-empty runs it anyway.",
             )
         self._check_guessed_user()
 
@@ -155,9 +158,22 @@ class Build:
         """Whether any batch of events in the window passes `test`; stops reading at the first one."""
         raise NotImplementedError
 
+    @property
+    def locate(self) -> Locate | None:
+        """Tells which points x, y lie on the map; None where events have no points, or there is no map."""
+        return None
+
     def anybody(self) -> bool:
         """Whether anything would be counted."""
-        return self.any_event()
+        return self.any_event(some if self.locate is None else partial(_located, self.locate))
+
+    def _why_nobody(self) -> str:
+        """What points that all lie off the map suggest, for the owner."""
+        if self.locate is None or not self.any_event():
+            return ""
+        if self.any_event(partial(_swapped, self.locate)):
+            return "; longitude and latitude look swapped, since points do lie there the other way round"
+        return "" if self.any_event(_not_at_zero) else "; all points are at 0,0, as if positions were missing"
 
     def _check_guessed_user(self) -> None:
         """A column of users that was guessed and differs in every row is probably a row number."""
@@ -332,6 +348,18 @@ def any_row(
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def _located(locate: Locate, batch: pa.RecordBatch) -> bool:
+    return bool(locate(batch["x"].to_numpy(), batch["y"].to_numpy()).any())
+
+
+def _swapped(locate: Locate, batch: pa.RecordBatch) -> bool:
+    return bool(locate(batch["y"].to_numpy(), batch["x"].to_numpy()).any())
+
+
+def _not_at_zero(batch: pa.RecordBatch) -> bool:
+    return bool(batch["x"].to_numpy().any() or batch["y"].to_numpy().any())
 
 
 def _repeats(per_row: int, batch: pa.RecordBatch) -> bool:

@@ -101,6 +101,13 @@ class Clock:
         return np.diff(self.edges_us) / MINUTE_US
 
     @property
+    def offset_hours(self) -> float:
+        """Offset of the clock from UTC at the start of the window."""
+        return (
+            self.start.replace(tzinfo=None) - _utc(int(self.edges_us[0])).replace(tzinfo=None)
+        ) / timedelta(hours=1)
+
+    @property
     def hours_local(self) -> np.ndarray:
         """float64 [slots]: wall-clock hour of day at which each slot begins (13.5 is half past one)."""
         return np.array([m.hour + m.minute / 60 + m.second / 3600 for m in self._local_starts])

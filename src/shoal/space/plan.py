@@ -124,13 +124,26 @@ def is_coordinate(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e12 <= value <= 1e12
 
 
+WIDEST = 180.0  # degrees of a box: lines between points go the other way round beyond
+
+
+def check_width(west: float, east: float) -> None:
+    """A box in degrees is not most of the world."""
+    if east - west > WIDEST:
+        raise PlanError(
+            "box-wide",
+            f"the box is {east - west:g} degrees wide; squares and lines on a map need {WIDEST:g} at most.",
+            "Choose the box of the place that the data is about.",
+        )
+
+
 def check_area(box: tuple[float, ...]) -> None:
     """Four coordinates, west < east and south < north."""
     if len(box) != 4 or not all(map(is_coordinate, box)) or box[0] >= box[2] or box[1] >= box[3]:
         raise PlanError(
             "box-range",
             "a box is west, south, east, north with west < east and south < north.",
-            "Give four numbers in that order.",
+            "Give four numbers in that order; across the antimeridian (180 degrees) it takes two boxes.",
         )
 
 

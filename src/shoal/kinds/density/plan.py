@@ -207,6 +207,7 @@ class DensityPlan(MethodOptions, PaidPlan):
         shown="13.59, as in simulated cities",
         example=900,
         remedy="Pass --visits-per-user 900 for a fleet of taxis, say.",
+        label="Visits per person and week, about",
         last=1,
     )
     space: SpacePlan = setting(dict, "The zones and sites.")

@@ -143,7 +143,7 @@ function details(view) {
   } });
   return el("details", {}, el("summary", {}, "More settings"),
     methods.length ? set(view, "method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(view); } })) : null,
-    plan.kind === "density" ? set(view, "users", number_input(view, "users")) : null,
+    ...(plan.kind === "density" ? ["users", "visits_per_user"].map((name) => set(view, name, number_input(view, name))) : []),
     ["histogram", "synthetic"].includes(plan.kind) ? set(view, "gap_minutes", number_input(view, "gap_minutes"), "Needed only where the source does not name its trips.") : null,
     plan.kind === "trajectories" ? null : set(view, "box", box),
     set(view, "licence", dated(plan, "licence", view)),
