@@ -101,10 +101,10 @@ def test_a_mechanism_that_hides_a_spend_is_refused():
         name, takes = "sly", "counts"
 
         def loss(self):
-            return Loss(100)
+            return Loss.gaussian(100)
 
         def spends(self):
-            return (("counts", Loss(60)),)
+            return (("counts", Loss.gaussian(60)),)
 
         def __call__(self, exact, noise):
             raise AssertionError
