@@ -307,7 +307,7 @@ def test_what_fails_after_the_reserve_says_what_it_cost(kind, ledger, tmp_path, 
     for primitive in ("laplace", "gaussian", "run_key"):
         monkeypatch.setattr(OsNoise, primitive, fail)
     if kind.name == "query":
-        monkeypatch.setattr(query.QueryTables, "counts", fail)
+        monkeypatch.setattr(query.QueryTables, "exact", fail)
     with pytest.raises((ShoalError, error)) as found:
         kind.run(prepared, ledger)
     said = f"{found.value} {getattr(found.value, '__notes__', '')}"
