@@ -217,7 +217,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     from shoal.engine.visits import scalable_counts
     from shoal.kinds.density.expected import expected_error
     from shoal.privacy.noise import OsNoise
-    from shoal.release.density_files import read_density
+    from shoal.release.density_files import read_counts
     from shoal.stages.bounded import BoundedVisits
 
     plan = write_city_plan(
@@ -231,7 +231,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     noisy = prepared.mechanism(scalable_counts(empty, prepared.setting.weights), OsNoise()).counts.values
     assert np.abs(noisy).mean() == pytest.approx(told.mean_absolute, rel=0.03)
     assert noisy.sum(axis=0).std() == pytest.approx(told.city_slot, rel=0.25)
-    estimate = read_density(result.release, 120, 168)
+    estimate = read_counts(result.release, 120, 168)
     inner = (estimate.low > 0) & (estimate.people > estimate.low + 1)
     widths = (estimate.high - estimate.low)[inner]
     # scaled up, so never narrower; the measured totals may happen to leave no cell clear of zero

@@ -210,6 +210,11 @@ density = LazyGroup(
             "density_run",
             "Count people per zone and slot in SOURCE, add noise, and write a release.",
         ),
+        "total": (
+            "density",
+            "total",
+            "People in any zones and slots of a published density, with a 95 % interval: free.",
+        ),
         "year": (
             "density",
             "year",
@@ -373,6 +378,18 @@ Examples:
 )
 
 
+WHEN = (
+    click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
+    click.option(
+        "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+    ),
+    click.option(
+        "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+    ),
+    click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
+)
+
+
 def _plan_from(path: str, flags: dict[str, Any]) -> Any:
     asks = _asks(flags.pop("file"), flags)
     return QueryPlan.from_settings(read_plan(path), flags, asks)
@@ -400,14 +417,7 @@ query = run_command(
         "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
     ),
     click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]"),
-    click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
-    click.option(
-        "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
-    ),
-    click.option(
-        "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
-    ),
-    click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
+    *WHEN,
     click.option(
         "--file", type=click.Path(), help="File of queries instead of one query: one JSON object per line."
     ),

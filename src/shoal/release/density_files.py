@@ -24,9 +24,30 @@ COLUMNS = {
     "people_low": "lower end of the 95 % interval, not below zero",
     "people_high": "upper end of the 95 % interval",
 }
+TOTALS, COVARIANCE = "totals.parquet", "covariance.parquet"
+SUMS = {  # of methods that state an interval of sums
+    TOTALS: {
+        "sum": "zone-day, zone-week (seven days from the first), city-slot, city-day or city",
+        "zone": "id of the zone; none: all zones",
+        "first_slot": "number of the first slot",
+        "last_slot": "number of the last slot, included",
+        "slot_start": "start of the first slot on the local clock, with its offset from UTC (ISO 8601 text)",
+        "people": "visits: people observed in a zone during a slot, added up",
+        "people_low": "lower end of the 95 % interval of this sum, not below zero",
+        "people_high": "upper end of the 95 % interval of this sum",
+    },
+    COVARIANCE: {
+        "part": "part of the covariance of all counts, for intervals of other sums: `shoal density total`",
+        "zone": "number of the zone in zones.geojson, from 0; none: not of a zone",
+        "slot": "number of the slot; none: not of a slot",
+        "column": "number of the coefficient, or of the other zone",
+        "value": "a variance, factor or correlation; for centre, a count before negative ones were removed",
+    },
+}
 FILES = {
     "density.parquet": COLUMNS,
     "density.csv": COLUMNS,
+    **SUMS,
     "zones.geojson": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon"},
     "zones.parquet": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon (GeoParquet)"},
 }
@@ -69,7 +90,7 @@ def write_density(folder: Path, estimate: DensityEstimate, zones: Zones, clock: 
     pyarrow.csv.write_csv(plain, folder / "density.csv")
 
 
-def read_density(folder: Path, zones: int, slots: int) -> DensityEstimate:
+def read_counts(folder: Path, zones: int, slots: int) -> DensityEstimate:
     """The released arrays back from the folder."""
     path, names = folder / "density.parquet", ["people", "people_low", "people_high"]
     try:

@@ -32,6 +32,7 @@ from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.density.report import write_owner_report
+from shoal.kinds.density.totals import write_sums
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some, stage_by_stage
 from shoal.postprocess.density.numbers import round_density
@@ -89,6 +90,8 @@ class DensityBuild(Build):
         self.tell.stage("write the release")
         estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
+        if prepared.has_sums:
+            write_sums(folder, estimate, prepared.geography.zones, setting, prepared.options.decimals)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.kinds.density.totals import totals_problems
 from shoal.kinds.density.verdict import published_verdict as verdict
 from shoal.kinds.kind import ViewRequest
-from shoal.release.density_files import FILES, read_density
+from shoal.release.density_files import FILES, TOTALS, read_counts
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import colour_end, drawn_zones, float32_base64
 from shoal.release.verify import BATCH, Decimals, clock_of, count_of, published_zones, zone_problems
@@ -40,7 +41,10 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
         return
     clock = yield from clock_of(public, slots)
     if clock is not None:
-        yield from _density_rows(table, zones, clock, count_of(public["decimals"]))
+        decimals = count_of(public["decimals"])
+        yield from _density_rows(table, zones, clock, decimals)
+        if TOTALS in manifest.columns:
+            yield from totals_problems(folder, zones, clock, decimals)
 
 
 def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: int) -> Iterator[str]:
@@ -72,7 +76,7 @@ def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, 
     public = Manifest.from_json((release / MANIFEST).read_text("utf-8")).public
     zones = published_zones(release / "zones.geojson")
     clock = Clock(**public["window"], time_zone=public["time_zone"], slot_minutes=int(public["slot_minutes"]))
-    estimate = read_density(release, zones.count, clock.slots)
+    estimate = read_counts(release, zones.count, clock.slots)
     starts = [datetime.fromisoformat(start) for start in clock.starts_local()]
     exact = None
     if report is not None:

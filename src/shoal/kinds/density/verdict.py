@@ -35,7 +35,7 @@ from shoal.kinds.verdict import (
     percent,
 )
 from shoal.privacy.accounting import Budget
-from shoal.release.density_files import read_density
+from shoal.release.density_files import read_counts
 from shoal.stages.noisy import DensityEstimate
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def published_verdict(folder: Path, manifest: Manifest) -> Verdict:
     """From the published counts and their intervals."""
     public = manifest.public
     zones, slots = public["zones"]["count"], public["slots"]
-    estimate = read_density(folder, zones, slots)
+    estimate = read_counts(folder, zones, slots)
     error, correlation = error_of(estimate), correlation_of(estimate, public["method"])
     grade = graded(error, LIMITS)
     if correlation < CORRELATION_OF_NOISE:
