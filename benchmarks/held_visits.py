@@ -17,17 +17,17 @@ import scipy.sparse
 
 from shoal.engine.buckets import by_user, split_key
 from shoal.engine.clipped import (
-    MOST_VISITS,
     THIN_PURPOSE,
     EngineVisits,
     Measure,
     apply_view,
+    count_sizes,
     thin,
     user_weights,
 )
 from shoal.engine.engine import Sums
 from shoal.engine.visits import find_visits
-from shoal.stages.exact import TIME_LATTICE, ClippedSum, View
+from shoal.stages.exact import MOST_VISITS, SIZE_BINS, TIME_LATTICE, ClippedSum, View
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]  # user number, slot, place; each user's visits together
 
@@ -43,6 +43,12 @@ class HeldVisits:
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         return [ClippedSum(values=apply_view(self._units(view), view), clip=view.clip) for view in views]
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        sizes = np.zeros(SIZE_BINS, np.int64)
+        for user, _, place in self.chunks:
+            count_sizes(user, place, per_visit, lattice, sizes)
+        return sizes
 
     def _units(self, view: View) -> np.ndarray:
         """Weighted visits per place and slot, int64 [places, slots]."""
@@ -117,4 +123,6 @@ def same_sums(visits: EngineVisits, held: HeldVisits, weights: scipy.sparse.csr_
         for time, clip in ((np.eye(slots), 2.0), (waves, 1.5))
     ]
     pairs = zip(visits.clipped(*views), held.clipped(*views), strict=True)
-    return all(np.array_equal(ours.values, theirs.values) for ours, theirs in pairs)
+    inside = np.asarray(weights.sum(axis=0), np.int64), lattice
+    same = np.array_equal(visits.sizes(*inside), held.sizes(*inside))
+    return same and all(np.array_equal(ours.values, theirs.values) for ours, theirs in pairs)

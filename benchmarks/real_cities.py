@@ -80,12 +80,14 @@ def simulated(folder: Path, name: str, words: str) -> RealCity:
     import json
 
     card = json.loads((folder / "city.json").read_text("utf-8"))
+    source = next(iter(card["sources"].values()))  # events at sites, or points
+    sites = {"sites": str(folder / "sites.csv")} if "site" in source["columns"] else {}
     return RealCity(
         name=name,
         words=words,
         users=card["users"],
-        source={"paths": str(folder / card["sources"]["events"]["glob"])},
-        space={"zones": str(folder / "zones.geojson"), "sites": str(folder / "sites.csv")},
+        source={"paths": str(folder / source["glob"])},
+        space={"zones": str(folder / "zones.geojson"), **sites},
         window={
             "start": card["window"]["start"][:19],
             "end": card["window"]["end"][:19],

@@ -11,8 +11,8 @@ import pytest
 import shoal_baselines.methods
 from shoal import baselines
 from shoal.kinds import KINDS
-from shoal.kinds.trajectories.methods import METHODS as TRAJECTORIES
-from shoal.kinds.trajectories.methods import compared_methods
+from shoal.kinds.trajectories.compare import METHODS as TRAJECTORIES
+from shoal.kinds.trajectories.compare import compared_methods
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

@@ -33,8 +33,8 @@ def test_the_list_the_modules_and_the_types_agree():
 
 
 INTERNAL = (
-    "shoal.attacks.models.interval_attack",
-    "shoal.attacks.models.interval_audit",
+    "shoal_baselines.attacks.interval_attack",
+    "shoal_baselines.attacks.interval_audit",
 )  # docs/attacks-queries.md
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 

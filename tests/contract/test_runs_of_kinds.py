@@ -253,14 +253,16 @@ def test_a_row_without_a_user_stops_a_run_before_it_is_paid(city, command, relea
 
 @of_every_kind
 @pytest.mark.parametrize("where", ["in another month", "nowhere: the file has no row"])
-def test_nobody_in_the_window_is_a_release_of_noise(city, command, kind, where):
-    """A release that is not made would tell that nobody was there; records of nobody do not exist."""
+def test_nobody_in_the_window_stops_a_run_unless_it_may_be_empty(city, command, kind, where):
+    """Then it is noise, which does not tell that nobody was there; records of nobody do not exist."""
     if where == "in another month":
         for plan in (city / "plans").glob("*.toml"):
             plan.write_text(plan.read_text().replace("2026-03-0", "2026-05-0"))
     else:
         change_events(city, lambda table: table.slice(0, 0))
-    code, out, error = command(*RELEASES[kind], "--json")
+    code, _, error = command(*RELEASES[kind])
+    assert (code, error.partition(":")[0], spent()) == (2, "nobody-counted", 0)
+    code, out, error = command(*RELEASES[kind], "--json", "--allow-empty")
     if not KINDS[kind].is_private:
         assert (code, error.partition(":")[0]) == (3, "nobody")
         return

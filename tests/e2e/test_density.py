@@ -169,8 +169,8 @@ def test_the_manifest_states_guarantee_method_and_spends(city, tmp_path, ledger,
     assert "ell" not in manifest["public"]  # no sample is kept
     assert {spend["mechanism"] for spend in manifest["spends"]} == {"density-best"}
     assert [spend["name"] for spend in manifest["spends"]] == [
+        "sizes",
         "visits",
-        "active",
         "city",
         "regions",
         "zones",
@@ -216,8 +216,8 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
     from shoal.engine.visits import scalable_counts
     from shoal.kinds.density.expected import expected_error
+    from shoal.kinds.density.published import read_density
     from shoal.privacy.noise import OsNoise
-    from shoal.release.density_files import read_counts
     from shoal.stages.bounded import BoundedVisits
 
     plan = write_city_plan(
@@ -231,7 +231,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     noisy = prepared.mechanism(scalable_counts(empty, prepared.setting.weights), OsNoise()).counts.values
     assert np.abs(noisy).mean() == pytest.approx(told.mean_absolute, rel=0.03)
     assert noisy.sum(axis=0).std() == pytest.approx(told.city_slot, rel=0.25)
-    estimate = read_counts(result.release, 120, 168)
+    estimate = read_density(result.release, 120, 168)
     inner = (estimate.low > 0) & (estimate.people > estimate.low + 1)
     widths = (estimate.high - estimate.low)[inner]
     # scaled up, so never narrower; the measured totals may happen to leave no cell clear of zero

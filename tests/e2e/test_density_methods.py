@@ -10,8 +10,8 @@ from shoal.engine.engine import DuckEngine
 from shoal.kinds.density.build import DensityBuild
 from shoal.kinds.density.plan import METHODS, DensityPlan
 from shoal.kinds.density.prepare import prepare_density
+from shoal.kinds.density.published import read_density
 from shoal.privacy.noise import SeededNoise
-from shoal.release.density_files import read_counts
 from shoal.release.manifest import Manifest
 
 
@@ -98,7 +98,7 @@ def test_a_method_gives_something_valid(town, tmp_path, method, case):
     build.public(folder, build.manifest())
     manifest = build(folder, SeededNoise(1))
     zones, slots = prepared.setting.zones, prepared.setting.slots
-    made = read_counts(folder, zones, slots)
+    made = read_density(folder, zones, slots)
     for values in (made.people, made.low, made.high):
         assert np.isfinite(values).all()
         assert (values >= 0).all()

@@ -31,7 +31,7 @@ start = "2026-03-02"
 end = "2026-03-03"
 time_zone = "Europe/Paris"
 """
-NEARLY_EXACT = ("--mechanism", "laplace", "--epsilon", 20000)
+NEARLY_EXACT = ("--mechanism", "laplace", "--epsilon", 2000)
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def test_the_spend_is_in_the_ledger_and_the_folder_verifies(ask, town):
     folder = town.folder / shown["folder"]
     assert check_release(folder).problems == ()
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert [spend["name"] for spend in manifest["spends"]] == ["answers"]
-    assert round(manifest["spends"][0]["rho"] * 1e9) == spent()
-    assert manifest["public"]["ell"] == 3
+    assert [spend["name"] for spend in manifest["spends"]] == ["sizes", "answers"]
+    assert round(sum(spend["rho"] for spend in manifest["spends"]) * 1e9) == spent()
+    assert "ell" not in manifest["public"]  # all visits count
     row = answers(out)["query"]
     assert row["visits_low"] <= row["visits"] <= row["visits_high"]
 
@@ -117,7 +117,7 @@ def test_a_dry_run_says_how_far_a_user_moves_an_answer(ask):
     assert code == 0
     (query,) = shown["queries"]
     assert query["most"] == pytest.approx(2.0, abs=1e-5)
-    assert query["half"] == pytest.approx(1.96 * 2 / (2 * 0.02) ** 0.5, rel=1e-3)
+    assert query["half"] == pytest.approx(1.96 * 2 / (2 * 0.02 * 5 / 6) ** 0.5, rel=1e-3)
     assert "this release needs rho = 5" in ask("--rho", 5, "--dry-run")[1]
     assert "gaussian is likely better" in ask("--rho", 0.02, "--mechanism", "weights", "--dry-run")[1]
 
@@ -160,6 +160,19 @@ def test_errors_say_what_to_do_and_spend_nothing(ask, flags, code, words):
     assert spent() == 0
 
 
+def test_without_a_plan_file_flags_say_all(ask, town, command):
+    _, planned, _ = ask("--epsilon", 0.1, "--slots", "0-5", "--json")
+    places = ("--zones", "zones.geojson", "--sites", "sites.csv", "--slots", "0-5")
+    window = ("--start", "2026-03-02", "--end", "2026-03-03", "--time-zone", "Europe/Paris")
+    arguments = ("query", "events.parquet", *places, *window, "--population", "town", "--json")
+    code, out, err = command(*arguments, "--epsilon", 0.1, "--run-id", "flags")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["answers"][0]["slots"] == json.loads(planned)["answers"][0]["slots"] == 6
+    assert "query-price" in command(*arguments)[2]
+    without = (each for each in arguments if each not in window)
+    assert "Pass --start, --end" in command(*without, "--rho", 0.01)[2]
+
+
 def test_two_queries_of_one_name_are_refused(ask, town):
     (town.folder / "q.jsonl").write_text('{"name": "a"}\n{"name": "a", "slots": [1]}\n')
     assert "query-name" in ask("--epsilon", 0.1, "--file", "q.jsonl")[2]
@@ -175,11 +188,14 @@ class CountingEngine(DuckEngine):
         return super().sum_users(events, kernel, progress)
 
 
-def test_a_session_counts_once_and_every_ask_spends(ask, town, monkeypatch):
+@pytest.mark.parametrize(("mechanism", "counted"), [("weights", 1), ("gaussian", 3)])
+def test_in_a_session_every_ask_spends_and_the_table_of_weights_is_counted_once(
+    ask, town, monkeypatch, mechanism, counted
+):
     monkeypatch.setattr(CountingEngine, "counted", 0)
 
     def prepared(slot, **flags):
-        flags = {"rho": 0.01, **flags}
+        flags = {"rho": 0.01, "mechanism": mechanism, **flags}
         return prepare_query(QueryPlan.from_settings(read_plan("plan.toml"), flags, (Ask(slots=(slot,)),)))
 
     ledger = open_ledger()
@@ -187,11 +203,11 @@ def test_a_session_counts_once_and_every_ask_spends(ask, town, monkeypatch):
     for number in range(3):
         made = session.ask(prepared(number))
         assert (made.reused, spent()) == (False, (number + 1) * 10**7)
-    assert CountingEngine.counted == 1
+    assert CountingEngine.counted == counted
     assert session.ask(prepared(1)).reused
     assert spent() == 3 * 10**7
     session.ask(prepared(0, ell=2))
-    assert CountingEngine.counted == 2  # another bound is another table
+    assert CountingEngine.counted == counted + 1  # another bound is another table
     with pytest.raises(PlanError, match="query-session"):
         session.ask(prepared(0, population="other"))
     with pytest.raises(BudgetExceeded):

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 from tests.fuzz.mutate import as_json, bytes_of, json_of, junk, no_internal_error, place, written
 
 from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.published import read_density
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.plan import read_plan
 from shoal.kinds.query.plan import read_asks
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
-from shoal.release.density_files import read_counts
 from shoal.release.histogram_files import read_histogram
 from shoal.release.manifest import Manifest
 from shoal.release.trip_files import read_synthetic
@@ -184,5 +184,5 @@ def _synthetic(path: Path) -> None:
 _READERS = {
     "histogram.parquet": _histogram,
     "trips.parquet": _synthetic,
-    "density.parquet": lambda path: read_counts(path.parent, 12, 168),
+    "density.parquet": lambda path: read_density(path.parent, 12, 168),
 }

@@ -11,7 +11,7 @@ from tests.loops import tiers
 from tests.spark.conftest import HOUR, SITES, START
 
 from shoal.engine.buckets import MOST_EVENTS
-from shoal.engine.clipped import ClippedKernel, Measure
+from shoal.engine.clipped import ClippedKernel, Measure, SizeKernel
 from shoal.engine.commute import CommuteKernel
 from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel
@@ -47,6 +47,11 @@ def clipped_kernel():
     return ClippedKernel(edges_us=EDGES, places=len(SITES), measures=measures, run_key=KEY, most=30)
 
 
+def size_kernel():
+    per_visit = np.random.default_rng(5).integers(0, 2**20, len(SITES))
+    return SizeKernel(edges_us=EDGES, per_visit=per_visit, lattice=2**20, run_key=KEY)
+
+
 def commute_kernel(norm):
     rng = np.random.default_rng(4)
     sites = Sites(SITES, rng.uniform(2.3, 2.4, 12), rng.uniform(48.8, 48.9, 12))
@@ -57,6 +62,7 @@ def commute_kernel(norm):
 KERNELS = {
     "visits": visit_kernel,
     "clipped": clipped_kernel,
+    "sizes": size_kernel,
     "commute, sums": lambda: commute_kernel(1),
     "commute, squares": lambda: commute_kernel(2),
 }
@@ -189,7 +195,7 @@ def test_one_user_with_millions_of_events_is_cut_alike(engine, tmp_path, rows):
 
 
 def test_a_part_summed_in_two_places_is_noticed():
-    from shoal.engine.spark.shuffle import Slots
+    from shoal.engine.spark.jobs import Slots
 
     slots = Slots.of(visit_kernel().zero())
     once = [

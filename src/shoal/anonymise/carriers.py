@@ -204,15 +204,13 @@ class NearPairs:
         """Near pairs in both directions: or people who are nobody's neighbour would stay alone."""
         size = len(self.members)
         if size <= FEW:
-            carrier, carried = (each.ravel() for each in np.divmod(np.arange(size * size), size))
-            fresh = self.allowed(carried, carrier)
-            carrier, carried = carrier[fresh], carried[fresh]
+            carrier, carried = np.divmod(np.arange(size * size), size)
         else:
             candidates = self._search()
-            capacity = 2 * candidates.size
-            carrier, carried = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-            count = _both_ways(self.members, self.used, candidates, carrier, carried)
-            carrier, carried = carrier[:count], carried[:count]
+            one, other = np.nonzero(candidates >= 0)[0], candidates[candidates >= 0]
+            carrier, carried = np.divmod(np.unique(np.append(one * size + other, other * size + one)), size)
+        fresh = self.allowed(carried, carrier)
+        carrier, carried = carrier[fresh], carried[fresh]
         if self.again is not None:
             carrier, carried = (
                 np.concatenate(each) for each in zip((carrier, carried), self.again, strict=True)
@@ -270,68 +268,16 @@ class NearPairs:
         candidates = np.full((size, KEPT), -1, np.int64)
         who = np.arange(size)
         while len(who):
-            near = tree.query(place[who], k=min(queried + 1, size))[1]
-            fresh = _first_fresh(self.members, self.used, who, near, candidates)
+            near = np.asarray(tree.query(place[who], k=min(queried + 1, size))[1])
+            carrier = np.repeat(who, near.shape[1])
+            fresh = self.allowed(near.ravel(), carrier).reshape(near.shape)
+            place_of = np.cumsum(fresh, axis=1)
+            row, column = np.nonzero(fresh & (place_of <= KEPT))
+            candidates[who[row], place_of[row, column] - 1] = near[row, column]
             if queried >= min(MOST, size):
                 break
-            who, queried = who[fresh < ENOUGH], queried * 4
+            who, queried = who[place_of[:, -1] < ENOUGH], queried * 4
         return candidates
-
-
-@njit(cache=True, nogil=True)
-def _first_fresh(members, used, who, near, candidates):
-    """Lists the neighbours of each member, nearest first, that it never carried; returns how many."""
-    stamp = np.zeros(used.shape[0], np.int64)
-    count = np.zeros(len(who), np.int64)
-    for row in range(len(who)):
-        me, mark = members[who[row]], row + 1
-        stamp[me] = mark
-        for each in used[me]:
-            if each >= 0:
-                stamp[each] = mark
-        for other in near[row]:
-            if count[row] == candidates.shape[1]:
-                break
-            if stamp[members[other]] != mark:
-                candidates[who[row], count[row]] = other
-                count[row] += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _both_ways(members, used, candidates, carrier, carried):
-    """Each candidate pair with both as the carrier, where new, each once; returns their number."""
-    size, count = len(members), 0
-    start = np.zeros(size + 1, np.int64)
-    for row in range(size):
-        for other in candidates[row]:
-            if other >= 0:
-                start[other + 1] += 1
-    start = np.cumsum(start)
-    fill, backward = start[:-1].copy(), np.empty(start[-1], np.int64)
-    for row in range(size):
-        for other in candidates[row]:
-            if other >= 0:
-                backward[fill[other]] = row
-                fill[other] += 1
-    stamp = np.zeros(used.shape[0], np.int64)
-    for me in range(size):
-        mark = me + 1
-        for other in candidates[me]:
-            if other >= 0:
-                carrier[count], carried[count] = me, other
-                stamp[members[other]] = mark
-                count += 1
-        if start[me] == start[me + 1]:
-            continue
-        for each in used[members[me]]:
-            if each >= 0:
-                stamp[each] = mark
-        for other in backward[start[me] : start[me + 1]]:
-            if stamp[members[other]] != mark:
-                carrier[count], carried[count] = me, other
-                count += 1
-    return count
 
 
 @njit(cache=True, nogil=True)

@@ -37,7 +37,7 @@ from shoal.space.setting import CommuteSetting, Question
 from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
-from shoal.stages.exact import STEP, ClippedSum, View
+from shoal.stages.exact import SIZE_BINS, STEP, ClippedSum, UserSums, View
 from shoal.stages.trips import BinsLike
 
 LEAST = 0.8  # of loss()
@@ -160,6 +160,9 @@ class OneUnit:
         sums = [self._in(view.shape, int(view.clip * STEP)) for view in views]
         return [ClippedSum(values=each, clip=view.clip) for view, each in zip(views, sums, strict=True)]
 
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        return self._at(SIZE_BINS, self.units)
+
     def _in(self, shape: tuple[int, ...], value: int) -> np.ndarray:
         return self._at(math.prod(shape), self.units * value).reshape(shape)
 
@@ -190,6 +193,11 @@ class OneUnit:
             return scalable_counts(self.visits(), setting.weights)
         if mechanism.takes == "cover":
             return needed("counting:cover_counts", mechanism.name)(self.visits(), mechanism.cover)
+        if mechanism.takes == "user sums":
+            clips = mechanism.questions.clips  # a part of the largest clip
+            sizes = np.zeros((len(clips), clips.shape[1] + 1), np.int64)
+            sizes[:, -2] = self.units
+            return UserSums(sizes=sizes, sums=self.units * clips, clips=clips)
         if mechanism.takes == "commutes":
             shapes = self.size.commutes.shapes
             tables = {name: self._in(shape, LATTICE) for name, shape in shapes.items()}
@@ -250,7 +258,9 @@ def _sizes(name: str, widths: tuple[int, ...]) -> Iterator[tuple[WideSize, int]]
         quick = slice(None, None if len(widths) > len(QUICK) else -1)
         for slots in LONG_WINDOWS[quick]:  # a quarter of the slots: the lowest frequencies are reached
             yield WideSize(width=2, slots=slots, ell=slots // 4, cap=slots), 10**5
-        for queries in LONG_LISTS[quick] if name.startswith("query") else ():
+        # the clip of a query with noise of its own takes milliseconds: one long list is enough of them
+        lists = {"query-weights": LONG_LISTS[quick], "query-gaussian": LONG_LISTS[:1]}
+        for queries in lists.get(name.replace("laplace", "gaussian"), ()):
             yield WideSize(width=5, slots=8, ell=3, cap=8, queries=queries), 10**5
         yield WideSize(width=WIDEST, slots=MANY_SLOTS, ell=3, cap=8, queries=2), 10**5
     else:

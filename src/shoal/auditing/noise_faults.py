@@ -42,18 +42,18 @@ class Drawn:
 def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> list[Drawn]:
     """The noise of an empty table for each spend at its scale: two calls, one after the other."""
     of_spend = {query.name: query for query in queries if query.kind in FAMILIES}
-    empty = np.zeros((ZONES, slots), np.int64)
+
+    def draw(query: Query, *shape: int) -> np.ndarray:
+        return getattr(noise, query.kind)(query.name, np.zeros(shape, np.int64), query.scale)
+
     return [
         Drawn(
-            np.stack([getattr(noise, query.kind)(name, empty, query.scale) for _ in range(CALLS)]),
+            np.stack([draw(query, ZONES, slots) for _ in range(CALLS)]),
             FAMILIES[query.kind],
             query.scale,
-            tuple(
-                int(getattr(noise, query.kind)(name, np.zeros(1, np.int64), query.scale)[0])
-                for _ in range(SINGLES)
-            ),
+            tuple(int(draw(query, 1)[0]) for _ in range(SINGLES)),
         )
-        for name, query in of_spend.items()
+        for query in of_spend.values()
     ]
 
 

@@ -74,16 +74,16 @@ def inspect(
 
         context.invoke(verify, release=Path(paths[0]), as_json=as_json)
         return
-    from shoal.events.source import open_planned
-
-    source = open_planned(source_options)
-    inside = _opened({**space, "sites": sites_file}, (start, end), source)
     if population is not None:
         from shoal.privacy.ledger import open_ledger
 
         open_ledger().look(population, "inspection: exact numbers of rows and users")  # before it is seen
     elif not _are_published(paths):
         click.echo(_NOT_RECORDED, err=as_json)
+    from shoal.events.source import open_planned
+
+    source = open_planned(source_options)
+    inside = _opened({**space, "sites": sites_file}, (start, end), source)
     print_source(source, json=as_json, trip_rule=trip_rule, **inside)
 
 

@@ -31,6 +31,7 @@ from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import merge, read_plan
 from shoal.kinds.query.plan import QueryPlan
 from shoal.privacy.guarantee import TRIP
+from shoal.setting import settings_of
 
 if TYPE_CHECKING:
     from shoal.engine.spark.engine import SparkEngine
@@ -299,11 +300,11 @@ histogram = LazyGroup(
     steps={
         "run": ("run", "histogram_run", "Release a histogram of trips: spends."),
         "query": (
-            "histogram_query",
+            "published",
             "query",
             "Trips in a box, polygon or zone of a published histogram: free.",
         ),
-        "report": ("report", "histogram_report", "Draw a published histogram: free."),
+        "report": ("published", "histogram_report", "Draw a published histogram: free."),
     },
 )
 
@@ -346,7 +347,7 @@ synthesize = LazyGroup(
     """,
     steps={
         "run": ("run", "synthesize_run", "Release synthetic trips: spends."),
-        "report": ("report", "synthesize_report", "Draw published synthetic trips: free."),
+        "report": ("published", "synthesize_report", "Draw published synthetic trips: free."),
     },
 )
 
@@ -381,18 +382,23 @@ Examples:
 WHEN = (
     click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
     click.option(
-        "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+        "--from", "first", metavar="TIME", help="First slot, local time.  [default: that of the window]"
     ),
     click.option(
-        "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+        "--to", "last", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
     ),
     click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
 )
+PRICE = ("population", "epsilon", "delta", "rho")
+OF_A_QUERY = ("ell", "decimals", "run_id", "supersedes")  # of the settings of a density
 
 
 def _plan_from(path: str, flags: dict[str, Any]) -> Any:
     asks = _asks(flags.pop("file"), flags)
-    return QueryPlan.from_settings(read_plan(path), flags, asks)
+    names = (*PRICE, *OF_A_QUERY, *settings_of(QueryPlan))
+    own = {name: flags.pop(name) for name in names if name in flags}
+    check_named(flags)
+    return QueryPlan.from_settings(run_settings(DensityPlan, path or None, flags), own, asks)
 
 
 def _asks(file: str | None, flags: dict[str, Any]):
@@ -400,12 +406,13 @@ def _asks(file: str | None, flags: dict[str, Any]):
     from shoal.errors import PlanError
     from shoal.kinds.query.plan import Ask, parse_slots, read_asks
 
-    flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
+    flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "first", "last", "slots")}
     if file is None:
         zones = flagged.pop("zones_in")
         named = None if zones is None else tuple(part.strip() for part in zones.split(",") if part.strip())
         slots = None if flagged["slots"] is None else parse_slots(flagged["slots"])
-        return (Ask(name="query", zones=named, **{**flagged, "slots": slots}),)
+        start, end = flagged["first"], flagged["last"]
+        return (Ask(name="query", zones=named, bbox=flagged["bbox"], start=start, end=end, slots=slots),)
     if any(value is not None for value in flagged.values()):
         raise PlanError("query-set", "queries come from the file or from flags; got both.", "Leave one out.")
     return read_asks(file)
@@ -414,21 +421,23 @@ def _asks(file: str | None, flags: dict[str, Any]):
 query = run_command(
     "query",
     click.option(
-        "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
+        "--plan", type=click.Path(), help="A density's plan: source, map, window, population; flags win."
     ),
     click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]"),
     *WHEN,
     click.option(
         "--file", type=click.Path(), help="File of queries instead of one query: one JSON object per line."
     ),
-    *click_options(DensityPlan, only=("population", "epsilon", "delta", "rho")),
+    *click_options(DensityPlan, only=PRICE),
     *click_options(QueryPlan),
-    *click_options(DensityPlan, only=("ell", "decimals", "run_id", "supersedes")),
+    *click_options(DensityPlan, only=OF_A_QUERY),
+    *plan_options(DensityPlan, ("unit", "space", "window")),
     THREADS,
-    about="""Count visits in a set of zones and slots of private events, with noise. It spends.
+    about="""Estimate the visits in a set of zones and slots of private events, with noise. It spends.
 
-At most one visit per user and slot, and --ell per user in the window, are kept. The budget is reserved before
-anything is counted; the same query again returns the stored answer and spends nothing.
+SOURCE, zones and window come from flags, or from the plan of a density. All visits count; those of one user
+are clipped at a number that follows from a noisy histogram. The budget is reserved before anything is
+counted; the same query again returns the stored answer and spends nothing.
 
 Queries on a published release cost nothing: read its files. This command reads the events instead; use it
 for what no release contains.
@@ -439,6 +448,9 @@ Examples:
       --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
   shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
   shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
+  shoal query 'events/*.parquet' --zones zones.geojson --sites sites.csv
+      --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
+      --population paris-2026 --zones-in Z0001,Z0002 --slots 0-23 --epsilon 0.1
 \b
 A line of queries.jsonl: zones by id or box, slots by time or number; by default all zones, all slots:
   {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}

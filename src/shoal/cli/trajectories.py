@@ -14,7 +14,7 @@ from shoal.cli.main import JSON, click_options, out_option, source_options, with
 from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 from shoal.events.schema import SourcePlan
-from shoal.kinds.trajectories.methods import TrajectoryComparison
+from shoal.kinds.trajectories.compare import TrajectoryComparison
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.space.plan import SitesPlan
 

@@ -26,10 +26,9 @@ from shoal.engine.buckets import by_user, hash3, split_key
 from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import find_visits
 from shoal.errors import GuaranteeError
-from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
+from shoal.stages.exact import MOST_VISITS, SIZE_BINS, STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
 
 DENSE_PLACES = 4096  # up to here G is a table; beyond, places share few groups and lists are compared
-MOST_VISITS = 1024  # of a user that enter at all: bounds the pairs looked at
 LIMB = 24  # bits
 THIN_PURPOSE = 5
 CHECKED = 16  # one user in so many is measured again
@@ -94,6 +93,31 @@ class ClippedKernel:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class SizeKernel:
+    """Users of user-complete batches by half-octaves of the number of their visits."""
+
+    edges_us: np.ndarray
+    per_visit: np.ndarray = field(repr=False)  # int64 [places], in 1 / lattice: what a visit counts
+    lattice: int
+    run_key: bytes = field(repr=False)
+
+    def zero(self) -> Sums:
+        return {"sizes": np.zeros(SIZE_BINS, np.int64)}
+
+    def __call__(self, batch: pa.RecordBatch) -> Sums:
+        sums = self.zero()
+        if batch.num_rows == 0:
+            return sums
+        users = by_user(batch.column("user"), self.run_key)
+        visits = find_visits(batch, users, self.edges_us, self.per_visit.size)
+        user, _, place = thin(*visits, users.digest, MOST_VISITS, split_key(self.run_key, THIN_PURPOSE))
+        count_sizes(user, place, self.per_visit, self.lattice, sums["sizes"])
+        if sums["sizes"].sum() != np.unique(user).size:
+            raise GuaranteeError("bound-not-held", "a user is counted in more than one bin of sizes.")
+        return sums
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class EngineVisits:
     """Query interface to all visits: an engine and the events; it returns sums of clipped users only."""
 
@@ -116,6 +140,12 @@ class EngineVisits:
             ClippedSum(values=apply_view(sums[f"units{i}"], view), clip=view.clip)
             for i, view in enumerate(views)
         ]
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        kernel = SizeKernel(
+            edges_us=self.edges_us, per_visit=per_visit, lattice=lattice, run_key=self.run_key
+        )
+        return self.engine.sum_users(self.events(), kernel, self.progress)["sizes"]
 
     def _sums(self, measures: tuple[Measure, ...]) -> Sums:
         kernel = ClippedKernel(
@@ -296,3 +326,22 @@ def clip_holds(user, slot, place, weight, indptr, indices, entries, time, clip, 
 def _add(slot, place, weight, units):
     for i in range(slot.size):
         units[place[i], slot[i]] += weight[i]
+
+
+@njit(cache=True, nogil=True)
+def count_sizes(user, place, per_visit, lattice, sizes):
+    """Adds each user to the bin of the half-octave of their visits n: the bits of n^2, less one."""
+    start = 0
+    while start < user.size:
+        total = 0
+        stop = start
+        while stop < user.size and user[stop] == user[start]:
+            total += per_visit[place[stop]]
+            stop += 1
+        square = (total // lattice) ** 2
+        number = 0
+        while square > 1 and number < sizes.size - 1:
+            square >>= 1
+            number += 1
+        sizes[number] += 1
+        start = stop

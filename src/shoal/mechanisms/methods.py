@@ -62,8 +62,8 @@ BEST = Entry(
     name="density-best",
     make=Build(place=f"{HERE}.density.best:DensityBest.within", takes="visits", asks=("users",)),
     releases=f"{PEOPLE}, from all visits, measured coarse to fine",
-    guarantee="rho-zCDP, rho = the sum of the shares of users, visits, active, city, regions, zones",
-    spends=("users", "visits", "active", "city", "regions", "zones"),
+    guarantee="rho-zCDP, rho = the sum of the shares of users, sizes, visits, city, regions, zones",
+    spends=("users", "sizes", "visits", "city", "regions", "zones"),
     pure=False,
     tight=CROWDED,
     worst=EVERYWHERE,
@@ -98,31 +98,33 @@ DENSITY = by_name(
 )
 
 
-def _query(place: str, *asks: str) -> Build:
-    return Build(place=f"{HERE}.query.{place}", takes="counts", asks=("questions", "ell", *asks))
-
-
 ANSWERS = Entry(
     name="query-gaussian",
-    make=_query("answers:QueryAnswers.of"),
-    releases="visits in sets of zones and slots",
-    guarantee="rho-zCDP, rho = sum of min(ell, |T_i|)^2 max_s W_s(S_i)^2 / (2 sigma_i^2)",
-    spends=("answers",),
+    make=Build(place=f"{HERE}.query.answers:QueryAnswers.of", takes="user sums", asks=("questions",)),
+    releases="visits in sets of zones and slots, from all visits of clipped users",
+    guarantee="rho-zCDP, rho = sum over queries of 1 / (2 s_i^2) + c_i^2 / (2 sigma_i^2)",
+    spends=("sizes", "answers"),
     pure=False,
+    worst=((0, 0), (1, 0)),  # every visit that there can be: any clip is reached
 )
-ANSWERS_LAPLACE = laplace(ANSWERS, "epsilon-DP, epsilon = sum of min(ell, |T_i|) max_s W_s(S_i) / b_i")
-LEARNED_ANSWERS = replace(
-    ANSWERS,
+ANSWERS_LAPLACE = replace(
+    laplace(ANSWERS, "epsilon-DP, epsilon = sum over queries of 1 / b'_i + c_i / b_i"),
+    bugs_at=4.0,  # four queries with two spends each, so that each is small
+)
+LEARNED_ANSWERS = Entry(
     name="query-weights",
-    make=_query("weights:QueryWeights.of", "updates"),
+    make=Build(
+        place=f"{HERE}.query.weights:QueryWeights.of", takes="counts", asks=("questions", "ell", "updates")
+    ),
     releases="visits in many sets of zones and slots, from a table trained on a few noisy answers",
     guarantee="rho-zCDP, rho = total + c (2 E / b)^2 / 2 + c Delta^2 / (2 sigma^2) + error",
     spends=("total", "test", "answers", "error"),
+    pure=False,
     small={"updates": AUDIT_UPDATES},
 )
 QUERY = by_name(
-    one_case("query", "gaussian", "independent Gaussian noise on every answer", ANSWERS, "ell"),
-    one_case("query", "laplace", "independent Laplace noise on every answer, pure", ANSWERS_LAPLACE, "ell"),
+    one_case("query", "gaussian", "independent Gaussian noise on every answer", ANSWERS),
+    one_case("query", "laplace", "independent Laplace noise on every answer, pure", ANSWERS_LAPLACE),
     one_case(
         "query",
         "weights",

@@ -233,8 +233,13 @@ def crossing_trips(paths: CellPaths, rectangles: Rectangles) -> np.ndarray:
     """int64 [rectangles]: trips with a visit inside."""
     rectangles.check(paths.grid)
     out = np.zeros(rectangles.count, np.int64)
-    sides = rectangles.x0, rectangles.x1, rectangles.y0, rectangles.y1
-    _crossing(paths.first, paths.cells, paths.grid.columns, paths.grid.rows, *sides, out)
+    for begin in range(0, rectangles.count, 64):  # each cell knows by bits in which of 64 rectangles it lies
+        bits = np.arange(min(64, rectangles.count - begin), dtype=np.uint64)
+        inside = np.zeros((paths.grid.rows, paths.grid.columns), np.uint64)
+        for r, bit in enumerate(np.uint64(1) << bits, begin):
+            inside[rectangles.y0[r] : rectangles.y1[r], rectangles.x0[r] : rectangles.x1[r]] |= bit
+        crossed = np.bitwise_or.reduceat(inside.ravel()[paths.cells], paths.first[:-1])
+        out[begin : begin + 64] = (crossed[:, None] >> bits & np.uint64(1)).sum(axis=0)
     return out
 
 
@@ -262,24 +267,3 @@ def _reach(first, cells, columns, rows, width_m, height_m, out):
                 most = max(most, dx * dx + dy * dy)
         out[trip] = np.sqrt(most)
         west[south : north + 1], east[south : north + 1] = columns, -1
-
-
-@njit(cache=True, nogil=True)
-def _crossing(first, cells, columns, rows, x0, x1, y0, y1, out):
-    """64 rectangles at a time: each cell knows by bits which of them it lies in."""
-    one = np.uint64(1)
-    inside = np.empty((rows, columns), np.uint64)
-    for begin in range(0, out.size, 64):
-        end = min(begin + 64, out.size)
-        inside[:] = 0
-        for r in range(begin, end):
-            for y in range(y0[r], y1[r]):
-                for x in range(x0[r], x1[r]):
-                    inside[y, x] |= one << np.uint64(r - begin)
-        flat = inside.ravel()
-        for trip in range(first.size - 1):
-            crossed = np.uint64(0)
-            for i in range(first[trip], first[trip + 1]):
-                crossed |= flat[cells[i]]
-            for r in range(begin, end):
-                out[r] += np.int64((crossed >> np.uint64(r - begin)) & one)

@@ -128,14 +128,8 @@ def density_or_nan(samples: LatticeSamples, boxes: Boxes) -> DensityError:
     """The same; NaN where a few points far away make the area too wide: a report goes on without."""
     if _cells(CoarseGrid.around(samples)) <= WIDEST_CELLS:
         return density_error(samples, boxes)
-    nan = float("nan")
-    return DensityError(
-        relative_error=nan,
-        total_variation=nan,
-        total_ratio=nan,
-        cell_cells=CELL_CELLS,
-        slot_steps=SLOT_STEPS,
-    )
+    undefined = dict.fromkeys(("relative_error", "total_variation", "total_ratio"), float("nan"))
+    return DensityError(**undefined, cell_cells=CELL_CELLS, slot_steps=SLOT_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

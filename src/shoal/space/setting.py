@@ -267,6 +267,7 @@ def commute_setting(sites: Sites, clock: Clock, **classes: int) -> CommuteSettin
 
 
 LARGEST = 2.0**61  # of sums in lattice units, as in the noise
+CLIPS = 25  # of a user's part in a query: by half-octaves, from one visit to 4,096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +292,7 @@ class Questions:
 
     each: tuple[Question, ...] = field(repr=False)
     reach: tuple[int, ...] = field(repr=False)  # units of one visit that fall into the zones, at most
+    by_place: np.ndarray = field(repr=False, compare=False)  # int64 [questions, places]: units of a visit
     ell: int
     zones: int
     slots: int
@@ -314,6 +316,7 @@ class Questions:
         return cls(
             each=each,
             reach=tuple(int(most) for most in by_place.max(axis=0, initial=0)),
+            by_place=np.ascontiguousarray(by_place.T),
             ell=ell,
             zones=zones,
             slots=slots,
@@ -332,6 +335,22 @@ class Questions:
         return tuple(
             max(1, min(self.ell, len(question.slots)) * reach)
             for question, reach in zip(self.each, self.reach, strict=True)
+        )
+
+    @cached_property
+    def clips(self) -> np.ndarray:
+        """int64 [questions, CLIPS]: bounds of a user's part, rising; the last ones are what any user reaches.
+
+        A part of all visits is at most one visit per slot and place of the query.
+        """
+        ladder = 2.0 ** (np.arange(CLIPS) / 2)
+        each = zip(self.each, self.reach, self.by_place.sum(axis=1).tolist(), strict=True)
+        return np.array(
+            [
+                np.minimum(np.ceil(max(reach, 1) * ladder), max(whole * len(question.slots), 1))
+                for question, reach, whole in each
+            ],
+            np.int64,
         )
 
     @property

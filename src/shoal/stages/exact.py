@@ -1,6 +1,7 @@
 """What mechanisms of densities take: exact counts and clipped sums; all private.
 
 ExactCounts, ScalableCounts    counts on a public lattice, and the two numbers they are scaled up by
+UserSums                       users by the size of their part in each query, and sums of clipped parts
 View, ClippedSum, UserVisits   sums over users clipped in a norm, where all visits count
 """
 
@@ -39,9 +40,24 @@ class ScalableCounts:
     cap: int  # M (checked by the engine)
 
 
+@dataclass(frozen=True, kw_only=True)
+class UserSums:
+    """Parts of users in queries, in lattice units; private and exact. Without a visit there, there is none.
+
+    Class k holds the users whose part is above clip k - 1 and at most clip k, the last one all others.
+    """
+
+    sizes: np.ndarray = field(repr=False)  # int64 [queries, clips + 1]: users per class
+    sums: np.ndarray = field(repr=False)  # int64 [queries, clips]: sum over users of min(part, clip)
+    clips: np.ndarray = field(repr=False)  # int64 [queries, clips], public
+
+
 WEIGHT = 2**12  # a user's weight is a whole number of 1 / WEIGHT
 TIME_LATTICE = 2**20  # columns of a view are whole numbers of 1 / TIME_LATTICE
 STEP = 2**20  # a clipped sum is rounded to whole numbers of 1 / STEP
+MOST_VISITS = 4096  # of a user that enter at all: bounds the pairs looked at
+SIZES_PER_OCTAVE = 2
+SIZE_BINS = SIZES_PER_OCTAVE * (MOST_VISITS.bit_length() - 1) + 1  # the last: MOST_VISITS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,4 +120,11 @@ class UserVisits(Protocol):
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         """One sum per view, all from the same visits."""
+        ...
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        """Users by half-octaves of the number of their visits, int64 [SIZE_BINS]: every user in one bin.
+
+        A visit at a place counts `per_visit` of 1 / lattice, a user for at least 1 and at most MOST_VISITS.
+        """
         ...

@@ -38,6 +38,20 @@ class CountDoubt:
     relative: float  # deviation of the scaling factor
 
 
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """Number of all visits: posterior median and 95 % limits."""
+
+    visits: float
+    low: float
+    high: float
+
+    @property
+    def deviation(self) -> float:
+        """Relative: a quarter of the interval over the median."""
+        return (self.high - self.low) / 4 / self.visits
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Doubt:
     """Uncertainty of the counts of `best` by levels, each independent of the others.
@@ -47,7 +61,8 @@ class Doubt:
     error that each count has of its own.
     """
 
-    total: tuple[float, float, float]  # number of all visits and its 95 % limits
+    total: Total
+    clips: dict[str, tuple[float, ...]]  # of each measurement, in visits
     slots: np.ndarray = field(repr=False)  # float64 [slots]: relative deviation of a slot's share
     uneven: float  # relative variance of a zone's share of visits, by uneven losses to clipping
     coefficients: np.ndarray = field(repr=False)  # float64 [zones, columns]: variances, in clipped visits
@@ -73,11 +88,12 @@ class NoisyMeasurement:
 class NoisyBest:
     """Measurements of the method `best`: visits, slots of the city, regions, zones in learned columns."""
 
-    visits: NoisyMeasurement  # [1, 1]
-    active: NoisyMeasurement  # [1, 1]: visits again, very active users clipped later
+    total: Total
+    clips: dict[str, tuple[float, ...]]  # of each measurement, in visits
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # float64 [slots]: of the city's slots, clipped visits
     profile_total: float  # sum of the city's slots, in clipped visits
+    profile_noise_left: float  # share of the noise's variance that smoothing left in the profile
     weight: np.ndarray = field(repr=False)  # float64 [slots]: weight of a slot in the columns below
     region_of: np.ndarray = field(repr=False)  # int64 [zones]
     dictionary: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
@@ -111,10 +127,12 @@ class NoisyScaled:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyAnswers:
-    """Answers in visits, half the width of their 95 % intervals, and where each comes from (all public)."""
+    """Answers in visits, their 95 % intervals, and where each comes from (all public)."""
 
     values: np.ndarray = field(repr=False)  # float64 [questions], may be negative
-    half: np.ndarray = field(repr=False)  # float64 [questions]
+    low: np.ndarray = field(repr=False)  # float64 [questions]
+    high: np.ndarray = field(repr=False)  # float64 [questions]
+    clip: np.ndarray = field(repr=False)  # float64 [questions]: visits of one user that were counted, at most
     how: tuple[str, ...] = field(repr=False)  # "noise": counted, with noise; "weights": from earlier answers
 
 
@@ -125,6 +143,7 @@ class Answers:
     visits: np.ndarray = field(repr=False)
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
+    clip: np.ndarray = field(repr=False)
     how: tuple[str, ...] = field(repr=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
 from shoal import __version__
@@ -13,14 +13,12 @@ from shoal.kinds.describe import named_columns
 from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES
 from shoal.release.page.page import plain
-from shoal.studio.context import Studio, studio_of
+from shoal.studio.context import Here, Studio, source_map
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm, for_page
-from shoal.studio.look import source_map
 from shoal.studio.plans import box_of, page_methods, page_settings
 from shoal.studio.sources import SourceCard
 
 router = APIRouter(tags=["data"])
-Here = Annotated[Studio, Depends(studio_of)]
 
 
 @router.get("/state")

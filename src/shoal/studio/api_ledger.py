@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 
 from shoal.errors import PlanError
 from shoal.privacy.accounting import epsilon_for, nano, rho_for, show_nano
 from shoal.privacy.ledger import Population
 from shoal.release.evidence import gather_evidence, write_evidence
-from shoal.studio.context import Studio, studio_of
+from shoal.studio.context import Here, attacks_of, releases
 from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm
-from shoal.studio.look import attacks_of, releases
 from shoal.studio.worker import audit_file
 
 router = APIRouter(tags=["ledger"])
-Here = Annotated[Studio, Depends(studio_of)]
 
 
 @router.get("/ledger")

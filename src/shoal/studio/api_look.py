@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 
 from shoal.attacks.runs.adversaries import ADVERSARIES
 from shoal.errors import PlanError
@@ -14,14 +14,12 @@ from shoal.kinds.run import utility_file
 from shoal.release.page.page import plain
 from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release
-from shoal.studio.context import Studio, studio_of
+from shoal.studio.context import Here, StoredRelease, attacks_of, owners_report, releases
 from shoal.studio.forms import OpenForm, PublishForm, ReleaseId, ViewForm
-from shoal.studio.look import StoredRelease, attacks_of, owners_report, releases
 from shoal.studio.worker import audit_file
 from shoal.studio.workspace import read_json
 
 router = APIRouter(tags=["look"])
-Here = Annotated[Studio, Depends(studio_of)]
 One = Annotated[ReleaseId, Path()]
 
 

@@ -8,18 +8,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, adversary_named
 from shoal.errors import PlanError
 from shoal.release.manifest import MANIFEST, Manifest, case_of
-from shoal.studio.context import Studio, studio_of
+from shoal.studio.context import Here, Studio
 from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm, for_page
 from shoal.studio.worker import read_plan_of
 
 router = APIRouter(tags=["runs"])
-Here = Annotated[Studio, Depends(studio_of)]
 EVERY_S = 0.25
 BEAT_S = 10.0
 LONGEST_S = 3600.0  # a stream ends then; the page asks again

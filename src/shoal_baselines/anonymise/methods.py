@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shoal.kinds.trajectories.methods import Method, Setting, tracked
+from shoal.kinds.trajectories.compare import Method, Setting, tracked
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 from shoal_baselines.anonymise.coarse import GridHours, HexagonHours

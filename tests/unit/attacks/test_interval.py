@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from shoal.attacks.models import interval_audit
-from shoal.attacks.models.interval_attack import bit_bounds, consistent_data, fixed_given_data
-from shoal.attacks.models.interval_audit import (
+from shoal.errors import PlanError
+from shoal_baselines.attacks import interval_audit
+from shoal_baselines.attacks.interval_attack import bit_bounds, consistent_data, fixed_given_data
+from shoal_baselines.attacks.interval_audit import (
     IntervalAuditor,
     disclosed_at_worst,
     disclosed_linearly,
     probability_of_disclosure,
 )
-from shoal.errors import PlanError
 
 
 def all_data(bits):

@@ -5,7 +5,8 @@ import pytest
 
 from shoal.attacks.models.linking import Published, _impossible, link_records
 from shoal.attacks.tracker.evidence import make_tables
-from shoal.attacks.tracker.leakage import LinkedRelease, fits_window, measure_combined
+from shoal.attacks.tracker.leakage import LinkedRelease, measure_combined
+from shoal.attacks.tracker.quiet import faults_of
 
 HOUR = 3_600_000_000
 LATTICE = {"start_us": 0, "step_us": 60_000_000, "origin": (0.0, 0.0), "cell": (1.0, 1.0)}
@@ -82,7 +83,7 @@ def test_a_window_fits_as_the_definition_says(cases):
         for r in range(len(samples)):
             for w in range(16):
                 truth = cases.fits(samples[i], boxes[i], boxes[r], w, 5)
-                assert fits_window(tables.samples, tables.boxes, i, r, w, 5) == truth
+                assert (faults_of(tables.samples, tables.boxes, i, r, w, 5)[0] == 0) == truth
                 found.add(truth)
     assert found == {True, False}
 

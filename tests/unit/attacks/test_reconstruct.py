@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from shoal.attacks.models.interval_audit import disclosed_linearly
 from shoal.attacks.models.reconstruct import (
     Query,
     determined_cells,
@@ -17,6 +16,7 @@ from shoal.attacks.models.reconstruct import (
 )
 from shoal.attacks.runs.reconstruct import reconstruct_random
 from shoal.errors import PlanError
+from shoal_baselines.attacks.interval_audit import disclosed_linearly
 
 
 def test_2000_bits_from_8000_subsets():

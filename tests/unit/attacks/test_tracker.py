@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from shoal.attacks.tracker.evidence import verify_arrays
-from shoal.attacks.tracker.files import verify_release
 from shoal.attacks.tracker.quiet import quiet_and_loose
 from shoal.errors import PlanError
 
@@ -163,18 +162,18 @@ def test_samples_out_of_range_are_refused(cases):
         (["a", "b"], [7, 8], "records_without_key"),
     ],
 )
-def test_a_key_that_is_no_bijection_fails(users, records, name):
+def test_a_key_that_is_no_bijection_fails(cases, users, records, name):
     one = ([3, 3], [4, 4], [7, 7], [7, 7], [5, 5], [6, 6])
     samples = (["a", "b"], [3, 4], [7, 7], [5, 6])
-    assert verify_release(samples, ([7, 9], *one), (["b", "a"], [9, 7]), steps=9, k=2, tau=3).passed
-    found = verify_release(samples, ([7, 9], *one), (users, records), steps=9, k=2, tau=3)
+    assert cases.verify_release(samples, ([7, 9], *one), (["b", "a"], [9, 7]), steps=9, k=2, tau=3).passed
+    found = cases.verify_release(samples, ([7, 9], *one), (users, records), steps=9, k=2, tau=3)
     assert found.structure[name] == 1
     assert not found.passed
 
 
-def test_a_manifest_with_other_records_than_the_key_fails():
+def test_a_manifest_with_other_records_than_the_key_fails(cases):
     boxes = ([7, 9], [3, 3], [4, 4], [7, 7], [7, 7], [5, 5], [6, 6])
     samples = (["a", "b"], [3, 4], [7, 7], [5, 6])
-    found = verify_release(samples, boxes, (["a", "b"], [7, 9]), steps=9, k=2, tau=3, records=3)
+    found = cases.verify_release(samples, boxes, (["a", "b"], [7, 9]), steps=9, k=2, tau=3, records=3)
     assert found.structure["records_not_as_said"] == 1
     assert not found.passed

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from shoal.attacks.tracker.evidence import verify_arrays
-from shoal.attacks.tracker.files import verify_release
 from shoal.attacks.tracker.leakage import measure
 
 STEPS, EPOCH, TAU = 60, 10, 10
@@ -109,9 +108,9 @@ def test_a_swapped_pair_in_the_key_is_found(cases):
         claim = {"steps": STEPS, "k": 2, "tau": TAU}
         released = (columns[4] + 1000, *columns[5:])
         records = np.arange(len(users)) + 1000
-        assert verify_release(named, released, (users, records), **claim).passed
+        assert cases.verify_release(named, released, (users, records), **claim).passed
         records[[0, 2]] = records[[2, 0]]
-        assert not verify_release(named, released, (users, records), **claim).passed
+        assert not cases.verify_release(named, released, (users, records), **claim).passed
 
 
 def shuffled_groups(cases, seed, users=12):

@@ -4,6 +4,21 @@ from itertools import pairwise
 
 import numpy as np
 
+from shoal.attacks.tracker.evidence import verify_tables
+from shoal.attacks.tracker.files import keyed_tables, number_of, read_key
+from shoal.attacks.tracker.index import build_index
+
+
+def verify_release(samples, boxes, key, *, steps, k, tau, records=None):
+    """Samples (user, ...) and boxes (record, ...) with ids of any kind, under a key (users, records)."""
+    rows = read_key(*key, declared=records)
+    user = number_of(rows.users, np.asarray(samples[0]))
+    strangers = len(np.unique(np.asarray(samples[0])[user < 0]))
+    columns = (user, *map(np.asarray, samples[1:]))
+    cuboids = (number_of(rows.records, np.asarray(boxes[0])), *map(np.asarray, boxes[1:]))
+    tables = keyed_tables(columns, cuboids, rows, steps=steps, strangers=strangers)
+    return verify_tables(tables, build_index(tables), k=k, tau=tau)
+
 
 def holds(box, sample):
     (t0, t1, x0, x1, y0, y1), (t, x, y) = box, sample

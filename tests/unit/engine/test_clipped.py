@@ -8,10 +8,18 @@ import scipy.sparse
 from tests.loops import for_each
 from tests.unit.engine.conftest import event_batch as batch
 
-from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
+from shoal.engine.clipped import (
+    ClippedKernel,
+    EngineVisits,
+    Measure,
+    SizeKernel,
+    apply_view,
+    clip_holds,
+    count_sizes,
+)
 from shoal.engine.engine import DuckEngine
 from shoal.errors import GuaranteeError
-from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
+from shoal.stages.exact import SIZE_BINS, STEP, TIME_LATTICE, WEIGHT, View, on_lattice
 
 HOUR = 3_600_000_000
 LATTICE = 2**20
@@ -222,3 +230,57 @@ def test_users_are_counted_only_when_asked_for():
     visits.clipped(view)
     assert asked == []
     assert visits.users == 12
+
+
+@for_each("rows_per_batch", [7, 1000])
+def test_every_user_is_in_the_bin_of_the_visits_in_the_zones(rows_per_batch):
+    generator = np.random.default_rng(8)
+    rows = rows_of(generator) + [(99, k % 6 * HOUR, k % 5) for k in range(30)]
+    per_visit = np.array([LATTICE, LATTICE // 2, 0, LATTICE, LATTICE // 4])
+    batches = [batch(rows[i : i + rows_per_batch]) for i in range(0, len(rows), rows_per_batch)]
+    visits = EngineVisits(
+        engine=DuckEngine(threads=2),
+        events=lambda: batches,
+        edges_us=np.arange(7, dtype=np.int64) * HOUR,
+        places=5,
+        run_key=bytes(16),
+        count_users=lambda: 13,
+    )
+    expected = np.zeros(SIZE_BINS, np.int64)
+    for user in {user for user, _, _ in rows}:
+        seen = {(site, time // HOUR) for u, time, site in rows if u == user}
+        number = max(sum(per_visit[site] for site, _ in seen) // LATTICE, 1)
+        expected[int(np.floor(2 * np.log2(number) + 1e-9))] += 1
+    np.testing.assert_array_equal(visits.sizes(per_visit, LATTICE), expected)
+
+
+def test_users_of_any_size_are_in_one_bin_and_the_edges_are_half_octaves():
+    numbers = np.array([1, 2, 3, 4, 5, 6, 1447, 1449, 2048, 4095, 4096, 9000])
+    user, place = np.repeat(np.arange(numbers.size), numbers), np.zeros(numbers.sum(), np.int32)
+    sizes = np.zeros(SIZE_BINS, np.int64)
+    count_sizes(user, place, np.array([LATTICE]), LATTICE, sizes)
+    assert {k: int(n) for k, n in enumerate(sizes) if n} == {
+        0: 1,
+        2: 1,
+        3: 1,
+        4: 2,
+        5: 1,
+        20: 1,
+        21: 1,
+        22: 1,
+        23: 1,
+        24: 2,
+    }
+
+
+def test_a_user_whose_rows_are_apart_is_refused(monkeypatch):
+    apart = np.array([0, 1, 0]), np.array([0, 0, 1]), np.array([0, 0, 0], np.int32)
+    monkeypatch.setattr("shoal.engine.clipped.thin", lambda *_: apart)
+    kernel = SizeKernel(
+        edges_us=np.arange(7, dtype=np.int64) * HOUR,
+        per_visit=np.array([LATTICE]),
+        lattice=LATTICE,
+        run_key=bytes(16),
+    )
+    with pytest.raises(GuaranteeError, match="more than one bin"):
+        kernel(batch([(0, 0, 0), (1, 0, 0), (0, HOUR, 0)]))

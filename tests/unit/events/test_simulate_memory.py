@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.events.simulate import preset_named
-from shoal.events.simulate.city import simulate_city
-from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
+from shoal.events.simulate.city import can_simulate, simulate_city, simulate_in_memory, whole_weeks
 from shoal.space.checks import LONLAT
 from shoal.space.clock import Clock
 from shoal.space.geography import AreaWeights, Geography
@@ -39,7 +38,7 @@ def test_the_same_events_as_in_a_folder(tmp_path):
 
 
 def test_large_cities_are_read_again_from_a_file(monkeypatch):
-    monkeypatch.setattr("shoal.events.simulate.memory.KEPT_ROWS", 10)
+    monkeypatch.setattr("shoal.events.simulate.city.KEPT_ROWS", 10)
     _, events = simulate_in_memory(TOWN, WEEK, seed=5)
     next(iter(events))  # a reader that stops early leaves nothing half-drawn behind
     assert rows(events) == rows(events)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy import stats
 from tests.loops import for_each
 
 from shoal.postprocess.density import smoothing
@@ -15,10 +14,8 @@ from shoal.postprocess.density.best import (
     USUAL_UNEVEN,
     RegionGap,
     ResidualVariance,
-    Total,
     correct_regions,
     fit_residual_variance,
-    number_of_visits,
     profile_deviation,
     shrink_residuals,
     unevenness,
@@ -40,21 +37,6 @@ from shoal.stages.noisy import NoisyMeasurement
 
 HOURS = np.arange(168)
 DAY = 1.2 + np.sin(2 * np.pi * HOURS / 24)
-
-
-@for_each("at", [-30.0, -9.0, -7.5, -1.0, 0.0, 0.5, 3.0, 7.5])
-def test_the_number_of_visits_is_the_mean_of_a_normal_cut_at_zero(at):
-    found = number_of_visits(Total(at * 50.0, 50.0), Total(at * 50.0, 400.0))
-    law = stats.truncnorm(-at, np.inf, loc=at * 50.0, scale=50.0)
-    assert found.visits > 0
-    assert found.visits == pytest.approx(law.mean(), rel=0.03)
-    assert found.deviation == pytest.approx(law.std(), rel=0.05)
-
-
-def test_very_active_users_count_where_they_clearly_matter():
-    narrow = Total(10_000.0, 100.0)
-    assert number_of_visits(narrow, Total(11_100.0, 400.0)) == narrow
-    assert number_of_visits(narrow, Total(11_400.0, 400.0)) == Total(11_400.0, 400.0)
 
 
 @for_each("columns", [1, 5, 167, 168])
@@ -194,11 +176,12 @@ def test_sizes_that_tell_nothing_are_not_used_and_batches_change_nothing(monkeyp
 def test_the_profile_is_what_was_measured_and_without_signal_what_was_expected():
     weight, expected = hour_weights(DAY), np.full(168, 1.0)
     totals = 1e6 * (DAY + 0.4 * (HOURS // 24 >= 5))
-    found = city_profile(totals * weight, weight, 1.0, expected, 24)
+    found, left = city_profile(totals * weight, weight, 1.0, expected, 24)
+    assert 0.4 <= left <= 1.0
     np.testing.assert_allclose(found, totals / totals.sum(), rtol=1e-3)
     assert found.sum() == pytest.approx(1)
     for nothing in (np.zeros(168), np.full(168, -5.0), np.where(HOURS % 2, 1.0, -2.0)):
-        flat = city_profile(nothing * weight, weight, 10.0, expected, 24)
+        flat, _ = city_profile(nothing * weight, weight, 10.0, expected, 24)
         np.testing.assert_allclose(flat, 1 / 168)
 
 
@@ -208,11 +191,16 @@ def test_the_deviation_of_the_profile_is_that_of_repeated_measurements(clip):
     share, generator = DAY / DAY.sum(), np.random.default_rng(5)
     deviation = np.full(168, 30.0)
     drawn = share * 1e6 / clip + generator.normal(0, 30.0, (500, 168))
-    noisy = SimpleNamespace(profile=share, profile_deviation=deviation, profile_total=float(drawn[0].sum()))
+    noisy = SimpleNamespace(
+        profile=share,
+        profile_deviation=deviation,
+        profile_total=float(drawn[0].sum()),
+        profile_noise_left=1.0,
+    )
     measured = (drawn / drawn.sum(axis=1, keepdims=True) / share).std(axis=0)
-    np.testing.assert_allclose(profile_deviation(noisy), measured, rtol=0.15)
-    drowned = SimpleNamespace(profile=share, profile_deviation=deviation, profile_total=-5.0)
-    assert np.isfinite(profile_deviation(drowned)).all()
+    np.testing.assert_allclose(profile_deviation(noisy, DAY), measured, rtol=0.15)
+    drowned = SimpleNamespace(**vars(noisy) | {"profile_total": -5.0})
+    assert np.isfinite(profile_deviation(drowned, DAY)).all()
 
 
 def test_columns_of_zones_are_the_courses_of_regions():

@@ -10,7 +10,7 @@ import pytest
 import shapely
 from tests.loops import for_each
 
-from shoal.release.density_files import read_counts, write_density
+from shoal.kinds.density.published import read_density, write_density
 from shoal.release.readme import as_plain
 from shoal.release.trip_files import TripColumns
 from shoal.space.clock import Clock
@@ -29,7 +29,7 @@ def test_formulas_in_ids_are_text_in_csv_and_themselves_in_parquet(tmp_path):
     assert [row["zone"] for row in rows[::2]] == ["'=1+1", "'+a", "'-b", "'@c", "plain", "a=b"]
     assert {row["people"] for row in rows} == {"-0.5"}  # numbers stay numbers
     assert pq.read_table(tmp_path / "density.parquet")["zone"].to_pylist()[::2] == list(ids)
-    assert read_counts(tmp_path, 6, 2).people.shape == (6, 2)
+    assert read_density(tmp_path, 6, 2).people.shape == (6, 2)
 
 
 @for_each(
@@ -53,4 +53,4 @@ def test_columns_named_like_formulas_and_other_tables_are_not_taken(tmp_path):
 
     (tmp_path / "density.parquet").write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(SourceError, match="not-a-density"):
-        read_counts(tmp_path, 6, 2)
+        read_density(tmp_path, 6, 2)

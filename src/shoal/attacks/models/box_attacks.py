@@ -144,19 +144,20 @@ def attack_window(
     figures = given_away(known.samples, known.boxes, who, begins, tau, picks, *small)
     baseline = given_away(known.samples, known.boxes, who, begins, tau, blind, *small)
     rest = figures[:, 0] > 0
-    shares = figures[rest, 1:] / figures[rest, :1]
-    by_chance = baseline[rest, 1:] / figures[rest, :1]
-    if not rest.any():
-        nothing = float("nan")
-        shares = by_chance = np.full((1, 2), nothing)
+    shares, by_chance = (each[rest, 1:] / figures[rest, :1] for each in (figures, baseline))
     return WindowKnown(
         people=int(rest.sum()),
-        right=float((picks == who)[rest].mean()) if rest.any() else float("nan"),
-        learned=float(shares[:, 0].mean()),
-        by_chance=float(by_chance[:, 0].mean()),
-        pinned=float(shares[:, 1].mean()),
-        pinned_by_chance=float(by_chance[:, 1].mean()),
+        right=_mean((picks == who)[rest]),
+        learned=_mean(shares[:, 0]),
+        by_chance=_mean(by_chance[:, 0]),
+        pinned=_mean(shares[:, 1]),
+        pinned_by_chance=_mean(by_chance[:, 1]),
     )
+
+
+def _mean(values: np.ndarray) -> float:
+    """NaN where there are none."""
+    return float(values.mean()) if values.size else float("nan")
 
 
 def draw_people(users: int, most: int, *, seed: int) -> np.ndarray:
@@ -191,12 +192,12 @@ def _last_before(begin, end, t0, t):
 
 
 @njit(cache=True, nogil=True)
-def _meets(boxes, record, t_low, t_high, x_low, x_high, y_low, y_high):
-    """The last box of the record that meets the block, or -1."""
+def _meets(boxes, record, low, high):
+    """The last box of the record that meets the block from `low` to `high`, each t, x, y; or -1."""
     start, t0, t1, x0, x1, y0, y1 = boxes
-    at = _last_before(start[record], start[record + 1], t0, t_high)
-    while at >= start[record] and t1[at] >= t_low:
-        if x0[at] <= x_high and x_low <= x1[at] and y0[at] <= y_high and y_low <= y1[at]:
+    at = _last_before(start[record], start[record + 1], t0, high[0])
+    while at >= start[record] and t1[at] >= low[0]:
+        if x0[at] <= high[1] and low[1] <= x1[at] and y0[at] <= high[2] and low[2] <= y1[at]:
             return at
         at -= 1
     return -1
@@ -212,27 +213,16 @@ def count_candidates(samples, boxes, who, drawn, steps, cells):
     alive = np.empty(records, np.int64)
     for person in range(len(who)):
         count = records
-        for record in range(records):
-            alive[record] = record
+        alive[:] = np.arange(records)
         for p in range(drawn.shape[1]):
             row = drawn[person, p]
             if row < 0:
                 break
-            t_low, x_low, y_low = t[row] // steps * steps, x[row] // cells * cells, y[row] // cells * cells
+            low = t[row] // steps * steps, x[row] // cells * cells, y[row] // cells * cells
+            high = low[0] + steps - 1, low[1] + cells - 1, low[2] + cells - 1
             remaining = 0
-            for place in range(count):
-                record = alive[place]
-                met = _meets(
-                    boxes,
-                    record,
-                    t_low,
-                    t_low + steps - 1,
-                    x_low,
-                    x_low + cells - 1,
-                    y_low,
-                    y_low + cells - 1,
-                )
-                if met >= 0:
+            for record in alive[:count]:
+                if _meets(boxes, record, low, high) >= 0:
                     alive[remaining] = record
                     remaining += 1
                     own[person, p] |= record == who[person]
@@ -258,7 +248,8 @@ def pick(samples, boxes, who, begins, tau, draws):
             for row in range(first, stop):
                 if holds + stop - row < most:
                     break
-                at = _meets(boxes, record, t[row], t[row], x[row], x[row], y[row], y[row])
+                here = t[row], x[row], y[row]
+                at = _meets(boxes, record, here, here)
                 if at >= 0:
                     holds += 1
                     if at != before:
@@ -290,7 +281,8 @@ def given_away(samples, boxes, who, begins, tau, picks, small_steps, small_cells
             out[person, 0] += 1
             if picks[person] < 0:
                 continue
-            at = _meets(boxes, picks[person], t[row], t[row], x[row], x[row], y[row], y[row])
+            here = t[row], x[row], y[row]
+            at = _meets(boxes, picks[person], here, here)
             if at >= 0:
                 out[person, 1] += 1
                 small = x1[at] - x0[at] + y1[at] - y0[at] + 2 <= small_cells

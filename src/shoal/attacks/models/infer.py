@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
+from scipy.special import rel_entr
 
 from shoal.attacks.models.visits import Rows
 
@@ -60,7 +61,11 @@ class Ranking:
     @classmethod
     def of(cls, rows: Rows, rois: int, order: np.ndarray) -> Ranking:
         """Ties in the order of `order`."""
-        return cls(*_rank(rows.first, rows.roi, rows.share, rois, order))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        user = np.repeat(np.arange(len(order), dtype=np.int32), np.diff(rows.first))
+        best = np.lexsort((rank[user], -rows.share, rows.roi))
+        return cls(first=np.searchsorted(rows.roi[best], np.arange(rois + 1)), user=user[best])
 
 
 def infer_slot(
@@ -73,37 +78,13 @@ def infer_slot(
     if inference == "bayes":
         return SlotResult(*_score(*true, *known, counts.share))
     if inference == "aggregates":
-        return SlotResult(*_score_same(*true, counts.share))
+        return _score_same(*true, counts.share)
     if inference == "max_user":
         hit, taken = _take_by_user(*true, *known[:2], counts.whole, order)
     else:
         assert ranking is not None
         hit, taken = _take_by_place(*true, ranking.first, ranking.user, counts.whole, order)
-    return SlotResult(*_score_taken(*true, len(counts.share) - 1, hit, taken))
-
-
-@njit(cache=True, nogil=True)
-def _rank(first, roi, share, rois, order):
-    """Users put into their places' lists in order, then each list sorted by share where shares differ."""
-    start = np.zeros(rois + 1, np.int64)
-    for s in roi:
-        start[s + 1] += 1
-    for s in range(rois):
-        start[s + 1] += start[s]
-    user = np.empty(roi.size, np.int32)
-    probability = np.empty(roi.size, np.float64)
-    at = start[:-1].copy()
-    for u in order:
-        for i in range(first[u], first[u + 1]):
-            user[at[roi[i]]] = u
-            probability[at[roi[i]]] = share[i]
-            at[roi[i]] += 1
-    for s in range(rois):
-        begin, end = start[s], start[s + 1]
-        if end > begin and probability[begin:end].min() < probability[begin:end].max():
-            best = np.argsort(-probability[begin:end], kind="mergesort")
-            user[begin:end] = user[begin:end][best]
-    return start, user
+    return _score_taken(*true, len(counts.share) - 1, hit, taken)
 
 
 @njit(cache=True, nogil=True)
@@ -155,33 +136,6 @@ def _score(first, roi, prior_first, prior_roi, prior_share, weight):
         if predicted[u, 1] == 0:  # no favourite: outside
             predicted[u, 1] = 1
             hits[u, 1] += null_true
-    return divergence, hits, predicted
-
-
-@njit(cache=True, nogil=True)
-def _score_same(first, roi, share):
-    """The same profile for everybody."""
-    users = first.size - 1
-    null = share.size - 1
-    divergence = np.zeros(users)
-    hits = np.zeros((users, 2), np.int64)
-    predicted = np.zeros((users, 2), np.int64)
-    some, favourites = 0, 0
-    for s in range(share.size):
-        some += share[s] > 0
-        favourites += share[s] >= POP
-    for u in range(users):
-        p = 1.0 / (first[u + 1] - first[u])
-        sum_, covered = 0.0, 0.0
-        for i in range(first[u], first[u + 1]):
-            q = share[roi[i]]
-            sum_ += _divergence(p, q)
-            covered += q
-            hits[u, 0] += q > 0
-            hits[u, 1] += q >= POP or (favourites == 0 and roi[i] == null)
-        divergence[u] = max(0.5 * sum_ + 0.5 * (1.0 - covered), 0.0)
-        predicted[u, 0] = some
-        predicted[u, 1] = max(favourites, 1)
     return divergence, hits, predicted
 
 
@@ -241,24 +195,38 @@ def _take(u, s, first, roi, hit, taken):
             hit[i] = True
 
 
-@njit(cache=True, nogil=True)
-def _score_taken(first, roi, null, hit, taken):
+def _score_same(first: np.ndarray, roi: np.ndarray, share: np.ndarray) -> SlotResult:
+    """The same profile for everybody."""
+    favourite = share >= POP
+    favourite[-1] |= not favourite.any()  # no favourite: outside
+    predicted = np.array([(share > 0).sum(), favourite.sum()])
+    hit = np.stack([share[roi] > 0, favourite[roi]], axis=1)
+    return SlotResult(
+        divergence=_divergences(first, share[roi]),
+        hits=np.add.reduceat(hit, first[:-1], dtype=np.int64),
+        predicted=np.tile(predicted, (first.size - 1, 1)),
+    )
+
+
+def _score_taken(
+    first: np.ndarray, roi: np.ndarray, null: int, hit: np.ndarray, taken: np.ndarray
+) -> SlotResult:
     """Users are at the places that they took, with equal shares; at null if they took none."""
-    users = first.size - 1
-    divergence = np.zeros(users)
-    hits = np.zeros((users, 2), np.int64)
-    predicted = np.zeros((users, 2), np.int64)
-    for u in range(users):
-        p, q = 1.0 / (first[u + 1] - first[u]), 1.0 / max(taken[u], 1)
-        sum_, covered = 0.0, 0.0
-        for i in range(first[u], first[u + 1]):
-            if hit[i] or (taken[u] == 0 and roi[i] == null):
-                sum_ += _divergence(p, q)
-                covered += q
-                hits[u, 0] += 1
-            else:
-                sum_ += p
-        divergence[u] = max(0.5 * sum_ + 0.5 * (1.0 - covered), 0.0)
-        predicted[u, 0] = max(taken[u], 1)
-    hits[:, 1], predicted[:, 1] = hits[:, 0], predicted[:, 0]
-    return divergence, hits, predicted
+    predicted, size = np.maximum(taken, 1), np.diff(first)
+    here = hit | ((roi == null) & np.repeat(taken == 0, size))
+    hits = np.add.reduceat(here, first[:-1], dtype=np.int64)
+    return SlotResult(
+        divergence=_divergences(first, here / np.repeat(predicted, size)),
+        hits=np.stack([hits, hits], axis=1),
+        predicted=np.stack([predicted, predicted], axis=1),
+    )
+
+
+def _divergences(first: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """float64 [users]: divergence in bits, from the profiles at the places of the truth."""
+    size = np.diff(first)
+    p = np.repeat(1.0 / size, size)
+    middle = (p + q) / 2
+    parts = (rel_entr(p, middle) + rel_entr(q, middle)) / np.log(2)
+    inside, covered = (np.add.reduceat(each, first[:-1]) for each in (parts, q))
+    return np.maximum((inside + 1.0 - covered) / 2, 0.0)

@@ -66,11 +66,6 @@ class SplitRecords:
     nearer_source: float  # share of synthetic trips whose nearest real one is of the source; ties are shared
     standard_error: float  # of that share around 1/2, under a random split
 
-    @property
-    def expected(self) -> tuple[float, float]:
-        """Interval of the share with probability 0.95 if the release does not depend on the split."""
-        return 0.5 - 1.96 * self.standard_error, 0.5 + 1.96 * self.standard_error
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnRecords:

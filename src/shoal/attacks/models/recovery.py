@@ -32,8 +32,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from shoal.attacks.models.recovery_score import carried
 from shoal.errors import PlanError
@@ -235,21 +235,9 @@ def _link_left_over(linked: np.ndarray, home: np.ndarray, start: np.ndarray, xy:
     if not len(people):
         return
     rows = np.setdiff1d(np.arange(len(linked)), linked)
-    people, rows = (
-        people[np.argsort(home[people], kind="stable")],
-        rows[np.argsort(start[rows], kind="stable")],
-    )
-    a, supply = np.unique(home[people], return_counts=True)
-    b, demand = np.unique(start[rows], return_counts=True)
-    metres = np.hypot(*(xy[a][:, None, :] - xy[b][None, :, :]).transpose(2, 0, 1))
-    flow = carried(supply, demand, metres)
-    next_row = np.cumsum(demand) - demand
-    person = 0
-    for i, j in zip(*np.nonzero(flow), strict=True):
-        count = flow[i, j]
-        linked[people[person : person + count]] = rows[next_row[j] : next_row[j] + count]
-        person += count
-        next_row[j] += count
+    metres = np.hypot(*(xy[home[people]][:, None, :] - xy[start[rows]][None, :, :]).transpose(2, 0, 1))
+    person, row = linear_sum_assignment(metres)
+    linked[people[person]] = rows[row]
 
 
 def _likeness(
@@ -258,21 +246,10 @@ def _likeness(
     alike = np.zeros((len(people), len(rows)))
     for day in done:
         shared = min(day.shape[1], fragment.shape[1])
-        _add_likeness(alike, day[people, -shared:], fragment[rows, -shared:], home)
+        mine, theirs = day[people, -shared:], fragment[rows, -shared:]
+        alike += np.rint(shared * (1 - cdist(mine, theirs, "hamming")))
+        alike += AWAY * ((mine != home).astype(float) @ (theirs != home).T)
     return alike / len(done)
-
-
-@njit(cache=True)
-def _add_likeness(alike, day, fragment, home):
-    for i in range(day.shape[0]):
-        for j in range(fragment.shape[0]):
-            total = 0.0
-            for slot in range(day.shape[1]):
-                if day[i, slot] == fragment[j, slot]:
-                    total += 1.0
-                if day[i, slot] != home and fragment[j, slot] != home:
-                    total += AWAY
-            alike[i, j] += total
 
 
 def _root_frequencies(positions: np.ndarray, places: int) -> scipy.sparse.csr_array:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numba import njit
 
 from shoal.errors import PlanError
 
@@ -107,7 +106,12 @@ class TruthRows:
     def rows(self, slot: int) -> Rows:
         """Equal shares of the places a user was seen at; null alone where there were none."""
         here = slice(self._first[slot], self._first[slot + 1])
-        return Rows(*_with_null(self._user[here], self._place[here], self.users, self.null))
+        visits = np.bincount(self._user[here], minlength=self.users)
+        size = np.maximum(visits, 1)
+        first = np.concatenate([[0], np.cumsum(size)])
+        roi = np.full(first[-1], self.null, np.int32)
+        roi[np.repeat(visits > 0, size)] = self._place[here]
+        return Rows(first, roi, np.repeat(1.0 / size, size))
 
     def counts(self, first: int, end: int) -> np.ndarray:
         """float64 [rois, slots]: users at each place, null last: the raw aggregate of the framework."""
@@ -115,22 +119,3 @@ class TruthRows:
         for slot in range(first, end):
             table[:, slot - first] = np.bincount(self.rows(slot).roi, minlength=self.rois)
         return table
-
-
-@njit(cache=True, nogil=True)
-def _with_null(user, place, users, null):
-    first = np.zeros(users + 1, np.int64)
-    for u in user:
-        first[u + 1] += 1
-    for u in range(users):
-        first[u + 1] = first[u] + max(first[u + 1], 1)
-    roi = np.full(first[users], null, np.int32)
-    share = np.empty(first[users], np.float64)
-    at = first[:-1].copy()
-    for i in range(user.size):
-        roi[at[user[i]]] = place[i]
-        at[user[i]] += 1
-    for u in range(users):
-        for i in range(first[u], first[u + 1]):
-            share[i] = 1.0 / (first[u + 1] - first[u])
-    return first, roi, share

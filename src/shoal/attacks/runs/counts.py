@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,13 @@ def visits_of(placed: Any, setting: Setting, progress: Progress | None = None) -
 
 def largest_zone(setting: Setting) -> np.ndarray:
     """int64 [places]: the zone that holds most of a place's area; -1 where none holds any."""
-    by_place = setting.weights.matrix.tocsc()
-    zone = np.full(setting.places, -1, np.int64)
-    for place in range(setting.places):
-        first, last = by_place.indptr[place], by_place.indptr[place + 1]
-        if last > first:
-            zone[place] = by_place.indices[first + int(np.argmax(by_place.data[first:last]))]
-    return zone
+    zone = np.asarray(setting.weights.matrix.argmax(axis=0)).ravel()
+    return np.where(np.asarray(setting.weights.matrix.sum(axis=0)).ravel() > 0, zone, -1)
+
+
+def clock_from(clock: Clock, slot: int) -> Clock:
+    """The clock from a slot on."""
+    return replace(clock, start=datetime.fromisoformat(clock.starts_local()[slot]).replace(tzinfo=None))
 
 
 BATCH = 1_000_000

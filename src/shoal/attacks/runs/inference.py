@@ -29,6 +29,7 @@ from shoal.attacks.models.visits import TruthRows
 from shoal.attacks.runs.counts import (
     RELEASE,
     Protection,
+    clock_from,
     open_attack_source,
     protected_counts,
     released_people,
@@ -128,7 +129,7 @@ def _attack(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress
     source = open_attack_source(settings, progress=progress)
     visits, clock = source.visits, source.clock
     periods = periods_of(clock, plan.split)
-    inferred = _later(clock, periods.split)
+    inferred = clock_from(clock, periods.split)
     observed, last = visits.between(0, periods.split), visits.between(periods.split, periods.slots)
     exact = TruthRows(visits).counts(periods.split, periods.slots)
 
@@ -195,12 +196,6 @@ def _slot_at(clock: Clock, split: str) -> int:
             f"Choose a time after {starts[0]} and before the end.",
         )
     return starts.index(wanted)
-
-
-def _later(clock: Clock, slot: int) -> Clock:
-    """The clock from a slot on."""
-    start = datetime.fromisoformat(clock.starts_local()[slot]).replace(tzinfo=None)
-    return Clock(start=start, end=clock.end, time_zone=clock.time_zone, slot_minutes=clock.slot_minutes)
 
 
 def result_rows(result: InferenceResult) -> list[dict[str, Any]]:

@@ -11,8 +11,6 @@ Targets are people with few visits (the lowest third) and with many (the highest
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
 from math import exp
 from typing import Any
 
@@ -35,6 +33,7 @@ from shoal.attacks.runs.counts import (
     AttackSource,
     Defender,
     Protection,
+    clock_from,
     counts_name,
     open_attack_source,
     protection_of,
@@ -238,10 +237,10 @@ def _split(source: AttackSource, knows: str) -> tuple[KnownVisits | None, KnownV
             f"the window has {visits.slots} slots; half of it is less than a day to learn from.",
             "Lengthen the window, or use --knows visits.",
         )
-    later = replace(clock, start=datetime.fromisoformat(clock.starts_local()[cut]).replace(tzinfo=None))
-    if later.slots != visits.slots - cut:
+    rest = clock_from(clock, cut)
+    if rest.slots != visits.slots - cut:
         raise PlanError("membership-past", "the window is cut where the clocks change.", "Move its start.")
-    return visits.between(0, cut), visits.between(cut, visits.slots), later
+    return visits.between(0, cut), visits.between(cut, visits.slots), rest
 
 
 def _known(past: KnownVisits | None, visits: KnownVisits, targets: np.ndarray, clock: Clock) -> csr_matrix:

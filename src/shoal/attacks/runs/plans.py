@@ -49,6 +49,13 @@ def epsilons_by_default(*epsilons: float) -> Any:
     return setting(epsilons, help_text, flag="epsilon", above=0, metavar=NUMBERS, last=True)
 
 
+def _check_prices(epsilons: tuple[float, ...], delta: float | None) -> None:
+    for epsilon in epsilons:
+        check_epsilon(epsilon)
+    if delta is not None:
+        check_delta(delta)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DefendedPlan(Plan):
     """An attack on raw counts, and on those of density methods."""
@@ -67,9 +74,7 @@ class DefendedPlan(Plan):
 
     @rule("epsilons", "delta")
     def _prices(self) -> None:
-        for epsilon in self.epsilons:
-            check_epsilon(epsilon)
-        check_delta(self.delta)
+        _check_prices(self.epsilons, self.delta)
         if self.defences and not self.epsilons:
             raise PlanError("attack-epsilon", "defences need an epsilon.", "Pass --epsilon 1, say.")
 
@@ -260,10 +265,7 @@ class SyntheticAttackPlan(Plan):
 
     @rule("epsilons", "delta")
     def _prices(self) -> None:
-        for epsilon in self.epsilons:
-            check_epsilon(epsilon)
-        if self.delta:
-            check_delta(self.delta)
+        _check_prices(self.epsilons, self.delta or None)
 
     @classmethod
     def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], SyntheticAttackPlan]:

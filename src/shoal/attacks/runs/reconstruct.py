@@ -189,14 +189,12 @@ def _query_of(line: str, number: int) -> tuple[Query, float | None]:
     unknown = [key for key in given if key not in KEYS]
     if unknown:
         raise bad(f'has an unknown key "{unknown[0]}"; known are {", ".join(KEYS)}')
-    zones: Any = given.get("zones")
-    slots: Any = given.get("slots")
-    left_out = given.get("except", [])
-    if not _listed(zones, (str, int)):
+    zones, slots, left_out = given.get("zones"), given.get("slots"), given.get("except", [])
+    if not _listed(zones, (str, int)) or not zones:
         raise bad("needs zones, a list of names")
-    if not _listed(slots, int) or min(slots) < 0:
+    if not _listed(slots, int) or not slots or min(slots) < 0:
         raise bad("needs slots, a list of whole numbers from 0")
-    if not isinstance(left_out, list) or not all(isinstance(each, str) for each in left_out):
+    if not _listed(left_out, str):
         raise bad("has an except that is not a list of names")
     answer = given.get("answer")
     if answer is not None and (isinstance(answer, bool) or not isinstance(answer, int | float)):
@@ -207,11 +205,9 @@ def _query_of(line: str, number: int) -> tuple[Query, float | None]:
 
 
 def _listed(values: Any, kind: Any) -> bool:
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(each, kind) and not isinstance(each, bool) for each in values)
-    )
+    if not isinstance(values, list):
+        return False
+    return all(isinstance(each, kind) and not isinstance(each, bool) for each in values)
 
 
 def attack_log(

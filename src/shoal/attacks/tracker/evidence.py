@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numba import njit
 
-from shoal.attacks.tracker.fits import good_starts, last_before, own_boxes, running_reach
+from shoal.attacks.tracker.fits import good_starts, last_before, own_boxes, running_reach, starts_by_first
 from shoal.attacks.tracker.index import boxes_near, build_index, by_bucket
 from shoal.attacks.tracker.quiet import Example, check_quiet, explain
 from shoal.attacks.tracker.tables import Tables, check_claim, sorted_boxes, sorted_samples
@@ -84,7 +84,7 @@ def make_tables(samples, boxes, *, users: int, steps: int) -> Tables:
     """Sorted plain arrays, and everything that is wrong with single boxes."""
     sample_start, t, x, y = sorted_samples(*samples, users=users, steps=steps)
     (box_start, box, owner), structure, examples = sorted_boxes(boxes, users=users, steps=steps)
-    reach, overlaps = running_reach(box_start, box)
+    reach, overlaps = running_reach(owner, box)
     own, outside, used = own_boxes(sample_start, t, x, y, box_start, box, reach)
     for name, bad in (("overlapping_boxes", overlaps), ("boxes_without_own_sample", ~used)):
         structure[name] = int(bad.sum())
@@ -115,13 +115,14 @@ def verify_tables(
     tables: Tables, index: tuple, *, k: int, tau: int, progress: Progress | None = None
 ) -> Verified:
     """The same, of arrays that are in order and their index."""
-    order, start = by_bucket(index, tables.t, tables.x, tables.y, tables.own)
+    lengths = starts_by_first(tables.samples, tau)
+    order, start = by_bucket(index, tables)
     cuts = np.searchsorted(start, np.linspace(0, len(order), PIECES + 1)[1:-1])
     cuts = np.unique(np.concatenate([[0], cuts, [len(start) - 1]]))
     friends = np.full((tables.users, FRIENDS * (k - 1)), -1, np.int32)
     pieces = [
         lambda a=a, b=b: _check_buckets(
-            tables.samples, tables.boxes, index, order, start, a, b, k, tau, friends, MOST_EXAMPLES
+            tables.samples, tables.boxes, index, lengths, order, start, a, b, k, tau, friends, MOST_EXAMPLES
         )
         for a, b in pairwise(cuts)
     ]
@@ -163,7 +164,7 @@ def in_threads(
 
 
 @njit(cache=True, nogil=True)
-def _check_buckets(samples, boxes, index, order, start, bucket, end, k, tau, friends, most_examples):
+def _check_buckets(samples, boxes, index, lengths, order, start, bucket, end, k, tau, friends, most_examples):
     """Windows whose first retained sample lies in one of these buckets."""
     sample_start, t, x, y, _ = samples
     looked_at = np.full(len(sample_start) - 1, -1, np.int64)  # the last sample a record was looked at for
@@ -178,10 +179,10 @@ def _check_buckets(samples, boxes, index, order, start, bucket, end, k, tau, fri
         near = boxes_near(index, boxes[1], t[rows], x[rows], y[rows])
         for j in rows:
             i = np.searchsorted(sample_start, j, "right") - 1
-            after = start_after(samples, i, j, tau)
-            starts = t[j] - after
+            starts = lengths[j]
             if starts <= 0:
                 continue
+            after = t[j] - starts
             have[:starts] = 0
             lacking = _fill(samples, boxes, near, i, j, after, k, tau, have, looked_at, friends)
             if lacking == 0:
@@ -192,19 +193,6 @@ def _check_buckets(samples, boxes, index, order, start, bucket, end, k, tau, fri
                 shown += 1
             hit[i] = True
     return violations, np.flatnonzero(hit), examples[:shown]
-
-
-@njit(cache=True, nogil=True)
-def start_after(samples, i, j, tau):
-    """Sample j is the first retained of user i in the windows that start after this, up to t_j."""
-    sample_start, t, _, _, own = samples
-    after = t[j] - tau
-    n = j - 1
-    while n >= sample_start[i] and t[n] > after:
-        if own[n] >= 0:
-            return t[n]
-        n -= 1
-    return after
 
 
 @njit(cache=True, nogil=True)

@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.attacks.tracker.evidence import Progress, Verified, make_tables, verify_tables
-from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.tables import MOST_CELLS, Tables, check_claim
+from shoal.attacks.tracker.evidence import make_tables
+from shoal.attacks.tracker.tables import MOST_CELLS, Tables
 from shoal.errors import OutputError, PlanError, SourceError
 
 # what can be wrong with the key: name -> in words, for counts
@@ -107,37 +106,6 @@ def keyed_tables(
     )
     tables.structure["boxes_of_no_record"] -= int(lost.sum())
     return tables
-
-
-def verify_release(
-    samples: Sequence[Sequence],
-    boxes: Sequence[Sequence],
-    key: tuple[Sequence, Sequence],
-    *,
-    steps: int,
-    k: int,
-    tau: int,
-    records: int | None = None,
-    progress: Progress | None = None,
-) -> Verified:
-    """Check samples (user, t, x, y) and boxes (record, t0, t1, x0, x1, y0, y1) under a key (users, records).
-
-    Users and records in the outcome are rows of the key.
-
-    >>> verify_release((["a", "b"], [3, 4], [7, 7], [5, 6]),
-    ...                ([50, 40], [3, 3], [4, 4], [7, 7], [7, 7], [5, 5], [6, 6]),
-    ...                (["a", "b"], [40, 50]), steps=10, k=2, tau=5).passed
-    True
-    """
-    rows = read_key(*key, declared=records)
-    check_claim(k, tau, rows.size, steps)
-    who, numbers = np.asarray(samples[0]), np.asarray(boxes[0])
-    user = number_of(rows.users, who)
-    strangers = len(np.unique(who[user < 0]))
-    columns = (user, *(np.asarray(column) for column in samples[1:]))
-    cuboids = (number_of(rows.records, numbers), *(np.asarray(column) for column in boxes[1:]))
-    tables = keyed_tables(columns, cuboids, rows, steps=steps, strangers=strangers)
-    return verify_tables(tables, build_index(tables), k=k, tau=tau, progress=progress)
 
 
 BOX_COLUMNS = ("record", "t0", "t1", "x0", "x1", "y0", "y1")

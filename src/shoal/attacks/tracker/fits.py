@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from shoal.attacks.tracker.index import bucket_of
-from shoal.attacks.tracker.tables import Tables
+from shoal.attacks.tracker.tables import MOST_STEPS, Tables
 
 ABSENT, HOLDS, ELSEWHERE = 0, 1, 2  # what a record shows at a sample's time
 
@@ -121,17 +121,12 @@ def holds_from(samples, box, i, n, q):
     return False
 
 
-@njit(cache=True, nogil=True)
-def running_reach(box_start, box):
-    """int32: the latest t1 of the record's boxes up to each; and how many begin before the latest end."""
-    reach = np.empty(len(box), np.int32)
+def running_reach(owner: np.ndarray, box: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int32: the latest t1 of the record's boxes up to each; and which begin before the latest end."""
+    apart = owner.astype(np.int64) * (MOST_STEPS + 1)
+    reach = (np.maximum.accumulate(box[:, 1] + apart) - apart).astype(np.int32)
     overlaps = np.zeros(len(box), np.bool_)
-    for r in range(len(box_start) - 1):
-        for p in range(box_start[r], box_start[r + 1]):
-            reach[p] = box[p, 1]
-            if p > box_start[r]:
-                overlaps[p] = box[p, 0] <= reach[p - 1]
-                reach[p] = max(reach[p], reach[p - 1])
+    overlaps[1:] = (owner[1:] == owner[:-1]) & (box[1:, 0] <= reach[:-1])
     return reach, overlaps
 
 

@@ -96,26 +96,12 @@ def bucket_of(index, t, x, y, level):
     return shape[level, 3] + (a * shape[level, 1] + b) * shape[level, 2] + c
 
 
-@njit(cache=True, nogil=True)
-def by_bucket(index, t, x, y, own):
+def by_bucket(index: tuple, tables: Tables) -> tuple[np.ndarray, np.ndarray]:
     """Retained samples in order of their finest bucket, and where each bucket's begin."""
-    shape = index[3]
-    buckets = shape[0, 0] * shape[0, 1] * shape[0, 2]
-    start = np.zeros(buckets + 1, np.int64)
-    retained = 0
-    for n in range(len(t)):
-        if own[n] >= 0:
-            start[bucket_of(index, t[n], x[n], y[n], 0) + 1] += 1
-            retained += 1
-    start = np.cumsum(start)
-    place = start[:-1].copy()
-    order = np.empty(retained, np.int64)
-    for n in range(len(t)):
-        if own[n] >= 0:
-            bucket = bucket_of(index, t[n], x[n], y[n], 0)
-            order[place[bucket]] = n
-            place[bucket] += 1
-    return order, start
+    retained = np.flatnonzero(tables.own >= 0)
+    bucket = bucket_of(index, tables.t[retained], tables.x[retained], tables.y[retained], 0)
+    order = np.argsort(bucket, kind="stable")
+    return retained[order], np.searchsorted(bucket[order], np.arange(index[3][0, :3].prod() + 1))
 
 
 @njit(cache=True, nogil=True)

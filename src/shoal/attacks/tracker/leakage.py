@@ -23,18 +23,16 @@ from numba import njit
 
 from shoal.attacks.tracker.evidence import Progress, in_threads, make_tables
 from shoal.attacks.tracker.fits import (
-    HOLDS,
     WindowDraw,
     Windows,
     all_fitting,
     count_fitting,
     good_starts,
-    holds_from,
     last_before,
-    shows,
     starts_by_first,
 )
 from shoal.attacks.tracker.index import build_index
+from shoal.attacks.tracker.quiet import faults_of
 from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.errors import PlanError
 
@@ -242,7 +240,7 @@ def measure_combined(
             at = (begins[row] - each.start_us) // each.step_us, max(tau * step_us // each.step_us, 1)
             them = each.tables.samples, each.tables.boxes, each.user[drawn.user[row]]
             linked = each.record[fitting]
-            fits = [r < 0 or fits_window(*them, r, *at) for r in linked]
+            fits = [r < 0 or faults_of(*them, r, *at)[0] == 0 for r in linked]
             fitting = fitting[np.array(fits, np.bool_)]
         counts[row] = len(fitting)
         alone[row] = len(fitting) == 1 and fitting[0] == drawn.user[row]
@@ -258,28 +256,6 @@ def _fitting(tables: Tables, index: tuple, user, first, start, tau: int) -> np.n
     marked, fitting = np.zeros(tables.users, np.uint8), np.empty(tables.users, np.int64)
     count = all_fitting(tables.samples, tables.boxes, index, user, first, start, tau, marked, fitting)
     return fitting[:count]
-
-
-@njit(cache=True, nogil=True)
-def fits_window(samples, boxes, i, r, w, tau):
-    """Whether record r shows what a tracker saw of user i in [w, w + tau): the rule of fits.py."""
-    sample_start, t, x, y, own = samples
-    box_start, box, _, reach = boxes
-    first, end = box_start[r], box_start[r + 1]
-    n = sample_start[i]
-    while n < sample_start[i + 1] and t[n] < w:
-        n += 1
-    begin = n
-    while n < sample_start[i + 1] and t[n] < w + tau:
-        p = last_before(box, first, end, t[n])
-        if shows(box, reach, first, p, t[n], x[n], y[n]) != (HOLDS if own[n] >= 0 else 0):
-            return False
-        n += 1
-    for q in range(first, end):
-        inside = box[q, 0] >= w and box[q, 1] < w + tau
-        if inside and not holds_from(samples, box, i, begin, q):
-            return False
-    return True
 
 
 DRAWN = 4  # windows of each user

@@ -233,28 +233,36 @@ def explain(tables: Tables, user: int, start: int, tau: int) -> Example:
 @njit(cache=True, nogil=True)
 def all_faults(samples, boxes, i, w, tau):
     """For every record: pieces of evidence against it in W = [w, w + tau), kind and step of the first."""
-    sample_start, t, x, y, own = samples
-    box_start, box, _, reach = boxes
-    records = len(box_start) - 1
+    records = len(boxes[0]) - 1
     faults = np.zeros(records, np.int64)
     kind, at = np.zeros(records, np.int64), np.zeros(records, np.int64)
-    begins = sample_start[i] + np.searchsorted(t[sample_start[i] : sample_start[i + 1]], w)
     for r in range(records):
-        first, end = box_start[r], box_start[r + 1]
-        n = begins
-        while n < sample_start[i + 1] and t[n] < w + tau:
-            shown = shows(box, reach, first, last_before(box, first, end, t[n]), t[n], x[n], y[n])
-            if shown != (own[n] >= 0):
-                if not faults[r]:
-                    at[r] = t[n]
-                    kind[r] = TOO_MUCH if own[n] < 0 else MISSING if shown == ABSENT else WRONG_PLACE
-                faults[r] += 1
-            n += 1
-        p = last_before(box, first, end, w + tau - 1)
-        while p >= first and reach[p] >= w:
-            if box[p, 0] >= w and box[p, 1] < w + tau and not holds_from(samples, box, i, begins, p):
-                if not faults[r]:
-                    at[r], kind[r] = box[p, 0], STRAY
-                faults[r] += 1
-            p -= 1
+        faults[r], kind[r], at[r] = faults_of(samples, boxes, i, r, w, tau)
+    return faults, kind, at
+
+
+@njit(cache=True, nogil=True)
+def faults_of(samples, boxes, i, r, w, tau):
+    """The same for record r; without a fault it shows what a tracker saw of user i: the rule of fits.py."""
+    sample_start, t, x, y, own = samples
+    box_start, box, _, reach = boxes
+    first, end = box_start[r], box_start[r + 1]
+    begins = sample_start[i] + np.searchsorted(t[sample_start[i] : sample_start[i + 1]], w)
+    faults, kind, at = 0, 0, 0
+    n = begins
+    while n < sample_start[i + 1] and t[n] < w + tau:
+        shown = shows(box, reach, first, last_before(box, first, end, t[n]), t[n], x[n], y[n])
+        if shown != (own[n] >= 0):
+            if not faults:
+                at = t[n]
+                kind = TOO_MUCH if own[n] < 0 else MISSING if shown == ABSENT else WRONG_PLACE
+            faults += 1
+        n += 1
+    p = last_before(box, first, end, w + tau - 1)
+    while p >= first and reach[p] >= w:
+        if box[p, 0] >= w and box[p, 1] < w + tau and not holds_from(samples, box, i, begins, p):
+            if not faults:
+                at, kind = box[p, 0], STRAY
+            faults += 1
+        p -= 1
     return faults, kind, at

@@ -40,6 +40,7 @@ CELLS = ((0, 1), (4, 4), (1, 6), (7, 7), (3, 2), (6, 1), (0, 4), (0, 7))
 SIDE = 8
 OUTSIDE = (-5, -5)
 BATCH_ROWS = 64
+Parts = list[np.ndarray]
 
 
 class Counted:
@@ -103,10 +104,13 @@ def placed(
         yield number_trips(in_order(users, starts(users["user"])), rule, planar=True)
 
 
-def row_of(parts: list[np.ndarray]) -> DensityEstimate:
-    """Numbers in a row."""
-    row = np.concatenate([np.ravel(part).astype(np.float64) for part in parts])[None, :]
-    return DensityEstimate(people=row, low=row, high=row)
+def row_of(people: Parts, low: Parts | None = None, high: Parts | None = None) -> DensityEstimate:
+    """Numbers in a row, with the ends of their intervals where there are any."""
+    rows = {
+        name: np.concatenate([np.ravel(part).astype(np.float64) for part in parts or people])[None, :]
+        for name, parts in (("people", people), ("low", low), ("high", high))
+    }
+    return DensityEstimate(**rows)
 
 
 def model_row(noisy: NoisyHistogram) -> DensityEstimate:

@@ -21,6 +21,7 @@ from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPi
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
 from shoal.engine.engine import DuckEngine
+from shoal.engine.query_sums import QueryKernel, user_sums
 from shoal.engine.visits import VisitKernel, bound_visits, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.methods import AUDIT_CLIP
@@ -28,8 +29,9 @@ from shoal.mechanisms.registry import entry_of
 from shoal.postprocess.density.numbers import estimate_density, finish_answers, round_density, scaled_density
 from shoal.privacy.accounting import Loss
 from shoal.space.geography import Setting
+from shoal.space.setting import Questions
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ClippedSum, View, on_lattice
+from shoal.stages.exact import ClippedSum, UserSums, View, on_lattice
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled
 
 
@@ -47,6 +49,17 @@ class Counted:
     events: list[pa.RecordBatch]
     run_key: bytes
     world: World
+
+    by_questions: dict[Any, UserSums] = field(init=False, default_factory=dict, repr=False)
+
+    def parts(self, questions: Questions) -> UserSums:
+        """Parts of users in queries; cached, since the audit measures them often."""
+        key = (questions.each, questions.reach)
+        if key not in self.by_questions:
+            kernel = QueryKernel(edges_us=self.world.edges_us, questions=questions, run_key=self.run_key)
+            engine: Any = self.world.engine if self.world.spills else WholeTable()
+            self.by_questions[key] = user_sums(engine, self.events, kernel)
+        return self.by_questions[key]
 
     def freeze(self) -> None:
         """Nobody changes what several mechanisms share."""
@@ -73,7 +86,7 @@ class Counted:
 class VisitQueries(EngineVisits):
     """The package's query interface to visits; sums are cached, since the audit measures them often."""
 
-    by_view: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
+    by_view: dict[tuple, Any] = field(init=False, default_factory=dict, repr=False)
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         keys = [(view.space.toarray().tobytes(), view.time.tobytes(), view.clip) for view in views]
@@ -83,6 +96,12 @@ class VisitQueries(EngineVisits):
             if key not in self.by_view:
                 self.by_view[key] = next(fresh)
         return [self.by_view[key] for key in keys]
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        key = (per_visit.tobytes(), lattice)
+        if key not in self.by_view:
+            self.by_view[key] = super().sizes(per_visit, lattice)
+        return self.by_view[key]
 
 
 @lru_cache(maxsize=16)
@@ -141,19 +160,15 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
     """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
     people = round_density(scaled_density(noisy), 1)
     numbers = np.array([noisy.visits, noisy.sampled])
-    return DensityEstimate(
-        people=np.concatenate([people.people.ravel(), numbers])[None, :],
-        low=np.concatenate([people.low.ravel(), numbers])[None, :],
-        high=np.concatenate([people.high.ravel(), numbers])[None, :],
-    )
+    return row_of([people.people, numbers], [people.low, numbers], [people.high, numbers])
 
 
 def bare(noisy: NoisyBest) -> DensityEstimate:
     """All measurements in a row: post-processing takes nothing else, and would round differences away."""
-    measured = [
+    measured: list[Any] = [
         value.values if isinstance(value, NoisyMeasurement) else value
-        for value in vars(noisy).values()
-        if value is not None
+        for value in (*vars(noisy.total).values(), *noisy.clips.values(), *vars(noisy).values())
+        if value is not None and value is not noisy.total and value is not noisy.clips
     ]
     return row_of(measured)
 
@@ -175,10 +190,10 @@ class ClippedPipeline(VisitsPipeline):
 def answered(noisy: NoisyAnswers) -> DensityEstimate:
     """Answers in a row, as measured and as released: rounding would hide differences."""
     finished = finish_answers(noisy, 1)
-    return DensityEstimate(
-        people=np.concatenate([noisy.values, finished.visits])[None, :],
-        low=np.concatenate([noisy.values - noisy.half, finished.low])[None, :],
-        high=np.concatenate([noisy.values + noisy.half, finished.high])[None, :],
+    return row_of(
+        [noisy.values, finished.visits],
+        [noisy.low, finished.low],
+        [noisy.high, finished.high],
     )
 
 
@@ -189,12 +204,24 @@ class QueryPipeline(CountsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartsPipeline(CountsPipeline):
+    """Parts of users in queries, and answers from their clipped sums."""
+
+    spread: Callable[[Counted, Questions], UserSums] = lambda counted, questions: counted.parts(questions)
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
+
+    def exact(self, counted: Counted) -> Any:
+        return self.spread(counted, self.mechanism.questions)
+
+
 # By the stage that a mechanism takes, or by its name where it takes counts otherwise.
 STAGES: dict[str, type[Pipeline]] = {
     "counts": CountsPipeline,
     "scalable": ScaledPipeline,
     "visits": VisitsPipeline,
     "clipped": ClippedPipeline,
+    "user sums": PartsPipeline,
     "trips": TripPipeline,
     "paths": PathPipeline,
     "commutes": CommutePipeline,
@@ -203,7 +230,7 @@ STAGES: dict[str, type[Pipeline]] = {
 
 def stage_of(name: str) -> type[Pipeline]:
     """The kind of pipeline of a registered mechanism."""
-    if name.startswith("query-"):
+    if name == "query-weights":
         return QueryPipeline
     return {**STAGES, **part("auditing:STAGES", {})}[entry_of(name).takes]
 

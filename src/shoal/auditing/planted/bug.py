@@ -48,10 +48,10 @@ def step_bug(name: str, shown: Shown | None = None, **steps: Any) -> Bug:
 def spread_bug(name: str, change: Callable[[Any], Any], shown: Shown | None = None) -> Bug:
     """The stage or query interface of the mechanism is changed before the mechanism gets it."""
 
-    def plant(true: Pipeline) -> Pipeline:
-        return replace(true, spread=lambda *given: change(true.spread(*given)))
+    def spread(true: Pipeline, *given: Any) -> Any:
+        return change(true.spread(*given))
 
-    return Bug(name=name, plant=plant, shown=shown)
+    return Bug(name=name, plant=lambda true: replace(true, spread=partial(spread, true)), shown=shown)
 
 
 def interface_bug(name: str, shown: Shown | None = None, **sums: Callable[..., Any]) -> Bug:
@@ -69,16 +69,14 @@ class OtherInterface:
         return partial(self.sums[name], self.inner) if name in self.sums else getattr(self.inner, name)
 
 
-def estimate_bug(name: str, change: Callable[[Any, Any], Any]) -> Bug:
-    """A released estimate changed after post-processing, with a look at the bounded data."""
+def people_bug(name: str, change: Callable[[np.ndarray, Any], np.ndarray]) -> Bug:
+    """Released people changed after post-processing, with a look at the bounded data."""
 
-    def plant(true: Pipeline) -> Pipeline:
-        def estimate(noisy: Any, bounded: Any, setting: Any) -> Any:
-            return change(true.estimate(noisy, bounded, setting), bounded)
+    def estimate(true: Pipeline, noisy: Any, bounded: Any, setting: Any) -> Any:
+        released = true.estimate(noisy, bounded, setting)
+        return replace(released, people=change(released.people, bounded))
 
-        return replace(true, estimate=estimate)
-
-    return Bug(name=name, plant=plant)
+    return Bug(name=name, plant=lambda true: replace(true, estimate=partial(estimate, true)))
 
 
 @dataclass(frozen=True)
@@ -103,6 +101,15 @@ def call_bug(name: str, change: Callable[..., Any], *, raises: bool = False, **m
     return replace(method_bug(name, __call__=call, **more), raises=raises)
 
 
+def result_bug(name: str, **changes: Callable[[Any, Any], Any]) -> Bug:
+    """Fields of the noisy result changed with a look at what is exact: `change(noisy, exact)`."""
+
+    def changed(noisy: Any, exact: Any) -> Any:
+        return replace(noisy, **{field: change(noisy, exact) for field, change in changes.items()})
+
+    return call_bug(name, lambda true, exact, noise: changed(true(exact, noise), exact))
+
+
 def noise_bug(name: str, wrap: Callable[[Noise], Noise], **more: Any) -> Bug:
     """The mechanism asks its noise for something else; `wrap(noise)` changes what it asks."""
     return call_bug(name, lambda true, exact, noise: true(exact, wrap(noise)), **more)
@@ -110,11 +117,11 @@ def noise_bug(name: str, wrap: Callable[[Noise], Noise], **more: Any) -> Bug:
 
 def method_bug(name: str, shown: Shown | None = None, **methods: Any) -> Bug:
     """Other methods in the mechanism."""
-
-    def plant(true: Pipeline) -> Pipeline:
-        return replace(true, mechanism=recast(true.mechanism, methods))
-
-    return Bug(name=name, plant=plant, shown=shown)
+    return Bug(
+        name=name,
+        plant=lambda true: replace(true, mechanism=recast(true.mechanism, methods)),
+        shown=shown,
+    )
 
 
 def recast(instance: Any, methods: dict[str, Any]) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,11 +18,12 @@ from shoal.auditing.pipelines.pipeline import Pipeline
 from shoal.auditing.pipelines.visits import (
     ClippedPipeline,
     CountsPipeline,
+    PartsPipeline,
     QueryPipeline,
     ScaledPipeline,
     VisitsPipeline,
 )
-from shoal.auditing.planted.bug import Bug, Families, call_bug, method_bug, noise_bug
+from shoal.auditing.planted.bug import Bug, Families, call_bug, method_bug, noise_bug, result_bug
 from shoal.auditing.replay import Answers, ask
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import AuditSize
@@ -259,19 +259,18 @@ def value_bugs(true: Pipeline) -> list[Bug]:
         call_bug("exception when a zone is empty", _refuse_empty_zone, raises=True),
     ]
     if on_cells(true):
-        bugs.append(call_bug("low bits of the exact count in the output", _off_lattice))
+        # Floats mixed into a right answer carry low bits of the exact count.
+        low_bits = result_bug(
+            "low bits of the exact count in the output",
+            values=lambda noisy, exact: noisy.values + exact.units / exact.lattice * 2.0**-30 + 2.0**-31,
+        )
+        bugs.append(low_bits)
     return bugs
 
 
 def on_cells(pipeline: Pipeline) -> bool:
     """Whether noise is added to the counts themselves, so that noisy ones stay on the lattice."""
     return tuple(dict(pipeline.spends())) == ("counts",)
-
-
-def _off_lattice(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
-    """Floats mixed into a right answer carry low bits of the exact count."""
-    noisy = true(exact, noise)
-    return replace(noisy, values=noisy.values + exact.units / exact.lattice * 2.0**-30 + 2.0**-31)
 
 
 def _retry(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
@@ -294,4 +293,5 @@ FAMILIES: Families = {
     ClippedPipeline: (call_bugs,),
     VisitsPipeline: (call_bugs, spend_bugs),
     QueryPipeline: (spend_bugs,),
+    PartsPipeline: (spend_bugs,),
 }

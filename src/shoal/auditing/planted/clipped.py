@@ -58,6 +58,8 @@ def best_bugs(true: Pipeline) -> list[Bug]:
         method_bug("rows of constants by the exact number of users", shown=crossing, _rows=_exact_rows),
         method_bug("basis from the exact regions", shown=learned, _measure=_keep_exact, _zones=_exact_basis),
         method_bug("profile from the exact city", shown=learned, _measure=_exact_city),
+        method_bug("clip and total from the exact sizes", shown=crossing, _total=_exact_sizes),
+        interface_bug("a user in two bins of sizes", sizes=_in_two_bins),
         method_bug("zones weighted by the exact crowd", shown=crossing, _measure=_exact_zone_weights),
     ]
 
@@ -129,41 +131,47 @@ class _BatchByBatch(WholeTable):
 
 def _exact_rows(self: DensityBest, visits: Any, noise: Any) -> Any:
     """Measures the number of users with noise and does not use it (a small table stands for a large one)."""
-    DensityBest._rows(self, visits, noise)
+    *_, users = DensityBest._rows(self, visits, noise)
     many = LARGE * (visits.users > FEW)
-    return constants_for(many, self.loss().rho, self.setting.zones)
+    return *constants_for(many, self.loss().rho, self.setting.zones), users
 
 
-def _keep_exact(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
-    noisy = DensityBest._measure(self, visits, noise, *steps)
-    if steps[0][0] == "regions":
-        exact = DensityBest._measure(self, visits, bare(noise), *steps)[0]
+def _keep_exact(self: DensityBest, visits: Any, noise: Any, step: Any, *rho: int) -> NoisyMeasurement:
+    noisy = DensityBest._measure(self, visits, noise, step, *rho)
+    if step[0] == "regions":
+        exact = DensityBest._measure(self, visits, bare(noise), step, *rho)
         object.__setattr__(self, "exact_regions", exact)
     return noisy
 
 
 def _exact_basis(
-    self: Any, visits: Any, noise: Any, row: Any, dictionary: Any, regions: Any, *more: Any
+    self: Any, visits: Any, noise: Any, row: Any, rho: Any, dictionary: Any, regions: Any, *more: Any
 ) -> Any:
-    return DensityBest._zones(self, visits, noise, row, dictionary, self.exact_regions, *more)
+    return DensityBest._zones(self, visits, noise, row, rho, dictionary, self.exact_regions, *more)
 
 
-def _exact_city(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
+def _exact_city(self: DensityBest, visits: Any, noise: Any, step: Any, *rho: int) -> NoisyMeasurement:
     """Noise is drawn for the city's slots, and not used."""
-    noisy = DensityBest._measure(self, visits, noise, *steps)
-    if steps[-1][0] == "city":
-        noisy[-1] = DensityBest._measure(self, visits, bare(noise), *steps)[-1]
-    return noisy
+    noisy = DensityBest._measure(self, visits, noise, step, *rho)
+    return DensityBest._measure(self, visits, bare(noise), step, *rho) if step[0] == "city" else noisy
 
 
-def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
+def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, step: Any, *rho: int) -> NoisyMeasurement:
     """Zones count for next to nothing from some number of users on: one user changes what all others add."""
-    name, clip, space, time = steps[0]
+    name, clip, space, time = step
     if name == "zones" and visits.users > FEW:
         space = space.copy()
         space.data = space.data >> 18
-        steps = ((name, clip, space, time),)
-    return DensityBest._measure(self, visits, noise, *steps)
+    return DensityBest._measure(self, visits, noise, (name, clip, space, time), *rho)
+
+
+def _exact_sizes(self: DensityBest, visits: Any, noise: Any, users: Any) -> Any:
+    return DensityBest._total(self, visits, bare(noise, "sizes"), users)
+
+
+def _in_two_bins(queries: VisitQueries, *given: Any) -> np.ndarray:
+    sizes = queries.sizes(*given)
+    return sizes + np.roll(sizes, 1)
 
 
 FAMILIES: Families = {ClippedPipeline: (interface_bugs,), VisitsPipeline: (interface_bugs, best_bugs)}

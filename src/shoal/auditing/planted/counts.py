@@ -8,7 +8,6 @@ multiplicative weights.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,27 +18,29 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.visits import CountsPipeline, QueryPipeline, ScaledPipeline
+from shoal.auditing.pipelines.visits import CountsPipeline, PartsPipeline, QueryPipeline, ScaledPipeline
 from shoal.auditing.planted.bug import (
     Bug,
     Families,
     Rule,
     call_bug,
     crowd_of,
-    estimate_bug,
     light_among_heavy,
+    method_bug,
     noise_bug,
+    people_bug,
+    result_bug,
     rule_bugs,
     spread_bug,
     step_bug,
     subclass,
 )
-from shoal.auditing.planted.calls import ONE_DRAW, Between, Draw, call_bugs, scaled_bug
+from shoal.auditing.planted.calls import ONE_DRAW, Between, Draw, bare, call_bugs, scaled_bug
 from shoal.engine.visits import VisitKernel, Visits, bound_visits
-from shoal.mechanisms.query.weights import QueryWeights
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ExactCounts
+from shoal.stages.exact import ExactCounts, UserSums
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers
 
 Batches = list[pa.RecordBatch]
@@ -110,42 +111,30 @@ def _shared_places(engine: Any, events: Batches, kernel: VisitKernel) -> Bounded
     return replace(bounded, counts=counts.reshape(uncapped.counts.shape))
 
 
-def _popular_slots(engine: Any, events: Batches, kernel: VisitKernel) -> BoundedVisits:
-    """Keeps the `ell` slots of a user into which most events of all users fall."""
-    return _keep_popular(engine, events, kernel, lambda user, slot, site: (user, slot), most=kernel.ell)
+def _keep_popular(engine: Any, events: Batches, kernel: VisitKernel, *, sites: bool) -> BoundedVisits:
+    """Keeps the `ell` slots of a user into which most events of all users fall.
 
-
-def _popular_sites(engine: Any, events: Batches, kernel: VisitKernel) -> BoundedVisits:
-    """Keeps the site of a user in a slot at which most events of all users in the slot are."""
-    return _keep_popular(
-        engine, events, kernel, lambda user, slot, site: ((user, slot), (slot, site)), most=1
-    )
-
-
-def _keep_popular(
-    engine: Any, events: Batches, kernel: VisitKernel, key: Callable[..., tuple[Any, Any]], *, most: int
-) -> BoundedVisits:
-    """Each group keeps the rows of its `most` choices that are the most common in the whole table.
-
-    Args:
-        key: group and choice of a row, from its user, slot and site.
+    With `sites`: the site of a user in a slot at which most events of all users in the slot are.
     """
     if not events:
         return bound_visits(engine, events, kernel)[0]
-    table = pa.Table.from_batches(events)
-    slots = np.searchsorted(kernel.edges_us, table["time_us"].to_numpy(), side="right") - 1
-    columns = zip(table["user"].to_pylist(), slots.tolist(), table["site"].to_pylist(), strict=True)
-    inside = range(kernel.edges_us.size - 1)
-    rows = {number: key(*row) for number, row in enumerate(columns) if row[1] in inside and row[2] >= 0}
-    popularity = Counter(choice for _, choice in rows.values())
-    choices = defaultdict(set)
-    for group, choice in rows.values():
-        choices[group].add(choice)
-    chosen = {
-        group: sorted(some, key=lambda c: (-popularity[c], c))[:most] for group, some in choices.items()
-    }
-    remaining = [number for number, (group, choice) in rows.items() if choice in chosen[group]]
+    table, slots = pa.Table.from_batches(events), kernel.edges_us.size - 1
+    slot = np.searchsorted(kernel.edges_us, table["time_us"].to_numpy(), side="right") - 1
+    site = table["site"].to_numpy()
+    rows = np.flatnonzero((site >= 0) & (slot >= 0) & (slot < slots))
+    user = np.unique(table["user"].to_numpy(), return_inverse=True)[1]
+    group, choice = (user * slots + slot, slot * kernel.sites + site) if sites else (user, slot)
+    group, choice = group[rows], choice[rows]
+    _, number, times = np.unique(choice, return_inverse=True, return_counts=True)
+    ranked = np.unique(np.column_stack([group, -times[number], choice]), axis=0)
+    rank = np.arange(len(ranked)) - np.searchsorted(ranked[:, 0], ranked[:, 0])
+    chosen = ranked[rank < (1 if sites else kernel.ell)][:, [0, 2]].tolist()
+    remaining = [row for row, *pair in zip(rows, group, choice, strict=True) if pair in chosen]
     return bound_visits(engine, table.take(pa.array(remaining, pa.int64())).to_batches(), kernel)[0]
+
+
+_popular_slots = partial(_keep_popular, sites=False)
+_popular_sites = partial(_keep_popular, sites=True)
 
 
 def bound_bugs(true: Pipeline) -> list[Bug]:
@@ -195,7 +184,9 @@ def declared_bugs(true: Pipeline) -> list[Bug]:
 def count_bugs(true: Pipeline) -> list[Bug]:
     """Bugs in bounded counts and their table."""
     bugs = [
-        *rule_bugs(true, _ruled, low="raw counts", high="cells"),
+        *rule_bugs(
+            true, lambda name, rule: Bug(name=name, plant=changed(rule)), low="raw counts", high="cells"
+        ),
         step_bug("users keep the sites most popular with all", bound=_popular_sites),
     ]
     if true.world.ell < true.world.slots:
@@ -203,20 +194,13 @@ def count_bugs(true: Pipeline) -> list[Bug]:
     return bugs
 
 
-def _ruled(name: str, rule: Rule) -> Bug:
-    return Bug(name=name, plant=changed(rule))
-
-
 def changed(rule: Rule) -> Callable[[Pipeline], Pipeline]:
     """A rule on the bounded counts, before they are spread over zones."""
 
-    def plant(true: Pipeline) -> Pipeline:
-        def spread(bounded: BoundedVisits, public: Any) -> Any:
-            return true.spread(replace(bounded, counts=rule(bounded.counts)), public)
+    def spread(true: Pipeline, bounded: BoundedVisits, public: Any) -> Any:
+        return true.spread(replace(bounded, counts=rule(bounded.counts)), public)
 
-        return replace(true, spread=spread)
-
-    return plant
+    return lambda true: replace(true, spread=partial(spread, true))
 
 
 def median_bugs(true: Pipeline) -> list[Bug]:
@@ -234,24 +218,18 @@ def _clip_at_median(exact: Any) -> Any:
 # --- output -----------------------------------------------------------------------------------------------
 
 
-def _rescaled_to(total: Callable[[BoundedVisits], float]) -> Callable[..., DensityEstimate]:
-    def change(estimate: DensityEstimate, bounded: BoundedVisits) -> DensityEstimate:
-        factor = (1 + total(bounded)) / max(estimate.people.sum(), 1.0)
-        return replace(estimate, people=np.round(estimate.people * factor, 1))
-
-    return change
-
-
-def _cut_at_largest(estimate: DensityEstimate, bounded: BoundedVisits) -> DensityEstimate:
-    return replace(estimate, people=np.minimum(estimate.people, bounded.counts.max(initial=0)))
+def _rescaled(people: np.ndarray, total: float) -> np.ndarray:
+    return np.round(people * (1 + total) / max(people.sum(), 1.0), 1)
 
 
 def output_bugs(true: Pipeline) -> list[Bug]:
     """After the noise, with a look back."""
     return [
-        estimate_bug("output rescaled by the raw number of users", _rescaled_to(lambda b: b.users)),
-        estimate_bug("output rescaled by the exact total", _rescaled_to(lambda b: b.counts.sum())),
-        estimate_bug("output cut at the largest exact count", _cut_at_largest),
+        people_bug("output rescaled by the raw number of users", lambda p, b: _rescaled(p, b.users)),
+        people_bug("output rescaled by the exact total", lambda p, b: _rescaled(p, b.counts.sum())),
+        people_bug(
+            "output cut at the largest exact count", lambda p, b: np.minimum(p, b.counts.max(initial=0))
+        ),
         step_bug(
             "exact number of users written",
             write=lambda estimate, bounded: table_bytes(estimate) + f"# {bounded.users} users\n".encode(),
@@ -265,51 +243,47 @@ def people_bugs(true: Pipeline) -> list[Bug]:
 
 def blank_from(users: int) -> Bug:
     """No output from a number of users on."""
-
-    def change(estimate: DensityEstimate, bounded: BoundedVisits) -> DensityEstimate:
-        return replace(estimate, people=estimate.people * 0 - 1) if bounded.users >= users else estimate
-
-    return estimate_bug(f"output blank from {users} users on", change)
+    return people_bug(
+        f"output blank from {users} users on",
+        lambda people, bounded: people * 0 - 1 if bounded.users >= users else people,
+    )
 
 
 def table_bugs(true: Pipeline) -> list[Bug]:
     """In a table of zones and slots: its rows, and their order."""
     return [
-        step_bug("zones without visits left out", write=_without(_empty)),
-        step_bug("box from the data", write=_without(partial(_beyond, axis=1))),
-        step_bug("window from the data", write=_without(partial(_beyond, axis=0))),
-        step_bug("slots sorted by exact counts", write=_write_sorted),
+        step_bug("zones without visits left out", write=_writing(_of_visited_zones)),
+        step_bug("box from the data", write=_writing(lambda counts, zone, _: _within(counts.any(1), zone))),
+        step_bug(
+            "window from the data", write=_writing(lambda counts, _, slot: _within(counts.any(0), slot))
+        ),
+        step_bug("slots sorted by exact counts", write=_writing(_busiest_slots_first)),
     ]
 
 
-def _without(left_out: Callable[[BoundedVisits, tuple[int, ...]], bool]) -> Callable[..., bytes]:
-    """Writes the table without some zones and slots."""
+def _writing(rows: Callable[..., np.ndarray]) -> Callable[..., bytes]:
+    """Writes some rows of the table, in any order: `rows(exact counts, zone, slot)` of all rows."""
 
     def write(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
         header, *lines = table_bytes(estimate).decode().splitlines()
-        cells = [tuple(map(int, line.split(",")[:2])) for line in lines]
-        remaining = [line for line, cell in zip(lines, cells, strict=True) if not left_out(bounded, cell)]
-        return "\n".join([header, *remaining, ""]).encode()
+        zone, slot = np.divmod(np.arange(len(lines)), bounded.counts.shape[1])
+        return "\n".join([header, *(lines[row] for row in rows(bounded.counts, zone, slot)), ""]).encode()
 
     return write
 
 
-def _beyond(bounded: BoundedVisits, cell: tuple[int, ...], axis: int) -> bool:
-    """Before the first or after the last zone (axis 1) or slot (axis 0) that has visits."""
-    visited = np.flatnonzero(bounded.counts.sum(axis=axis))
-    return not visited.size or not visited[0] <= cell[1 - axis] <= visited[-1]
+def _of_visited_zones(counts: np.ndarray, zone: np.ndarray, _slot: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.isin(np.minimum(zone, len(counts) - 1), np.nonzero(counts)[0]))
 
 
-def _empty(bounded: BoundedVisits, cell: tuple[int, ...]) -> bool:
-    return not bounded.counts[min(cell[0], len(bounded.counts) - 1)].any()
+def _within(visited: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """From the first to the last zone, or slot, that has visits."""
+    seen = np.flatnonzero(visited)
+    return np.flatnonzero((place >= seen[0]) & (place <= seen[-1])) if seen.size else seen
 
 
-def _write_sorted(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
-    header, *lines = table_bytes(estimate).decode().splitlines()
-    slots = bounded.counts.shape[1]
-    busiest = np.argsort(-bounded.counts.sum(axis=0), kind="stable")
-    lines = [line for slot in busiest for line in lines[slot::slots]]
-    return "\n".join([header, *lines, ""]).encode()
+def _busiest_slots_first(counts: np.ndarray, zone: np.ndarray, slot: np.ndarray) -> np.ndarray:
+    return np.lexsort((zone, slot, -counts.sum(axis=0)[slot]))
 
 
 # --- queries ----------------------------------------------------------------------------------------------
@@ -317,8 +291,7 @@ def _write_sorted(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
 
 def query_call_bugs(true: Pipeline) -> list[Bug]:
     """The bugs of every mechanism; weights ask for one value at a time: one draw for all is right there."""
-    alone = isinstance(true.mechanism, QueryWeights)
-    return [bug for bug in call_bugs(true) if not (alone and bug.name == ONE_DRAW)]
+    return [bug for bug in call_bugs(true) if bug.name != ONE_DRAW]
 
 
 def query_bugs(true: Pipeline) -> list[Bug]:
@@ -326,11 +299,15 @@ def query_bugs(true: Pipeline) -> list[Bug]:
     bugs = [
         scaled_bug("sensitivity for ell - 1 visits", (ell - 1) / ell),
         scaled_bug("sqrt(ell) where ell is needed", 1 / math.sqrt(ell)),
-        call_bug("answers mixed with the exact ones", _mixed),
-        call_bug("interval as wide as the largest exact count", _wide),
+        result_bug(
+            "answers mixed with the exact ones",
+            values=lambda noisy, exact: noisy.values + 1e-9 * float(exact.units.sum()),
+        ),
+        result_bug(
+            "interval as wide as the largest exact count",
+            high=lambda noisy, exact: noisy.high + float(exact.units.max(initial=0)),
+        ),
     ]
-    if not isinstance(true.mechanism, QueryWeights):
-        return bugs
     more = true.mechanism.updates + 2
     return [
         *bugs,
@@ -340,26 +317,14 @@ def query_bugs(true: Pipeline) -> list[Bug]:
         call_bug(
             "prior from the data", lambda true, exact, noise: true(exact, noise, prior=1.0 + exact.units)
         ),
-        call_bug("questions below the threshold answered exactly", _exact_where_learned),
+        result_bug("questions below the threshold answered exactly", values=_exact_where_learned),
         noise_bug("every question tested at a threshold of its own", partial(Between, above=_one_by_one)),
     ]
 
 
-def _mixed(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
-    noisy = true(exact, noise)
-    return replace(noisy, values=noisy.values + 1e-9 * float(exact.units.sum()))
-
-
-def _wide(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
-    noisy = true(exact, noise)
-    return replace(noisy, half=noisy.half + float(exact.units.max(initial=0)))
-
-
-def _exact_where_learned(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
+def _exact_where_learned(noisy: NoisyAnswers, exact: ExactCounts) -> np.ndarray:
     """The sparse vector technique pays for the answer "below", not for the value."""
-    noisy = true(exact, noise)
-    learned = np.array([how == "weights" for how in noisy.how])
-    return replace(noisy, values=np.where(learned, float(exact.units.sum()), noisy.values))
+    return np.where(np.array(noisy.how) == "weights", float(exact.units.sum()), noisy.values)
 
 
 def _one_by_one(draw: Draw, margins: np.ndarray, scale: float) -> int:
@@ -368,7 +333,49 @@ def _one_by_one(draw: Draw, margins: np.ndarray, scale: float) -> int:
     return next(each, int(margins.size))
 
 
+def part_bugs(true: Pipeline) -> list[Bug]:
+    """Where parts of users in queries are counted by size, and their sums clipped."""
+    return [
+        result_bug(
+            "answers mixed with the exact ones",
+            values=lambda noisy, exact: noisy.values + 1e-9 * float(exact.sums[:, -1].sum()),
+        ),
+        result_bug(
+            "interval as wide as the number of users",
+            high=lambda noisy, exact: noisy.high + float(exact.sizes.sum()),
+        ),
+        method_bug("clip from the exact sizes", __call__=_clip_from_exact),
+        spread_bug("users not clipped", _largest_clip),
+        spread_bug(
+            "users not clipped, as declared",
+            lambda parts: replace(_largest_clip(parts), clips=2 * parts.clips),
+        ),
+        spread_bug("a user in two classes of sizes", lambda parts: replace(parts, sizes=2 * parts.sizes)),
+        spread_bug("a user in all classes up to their own", _cumulated),
+        spread_bug("each user counted twice", lambda parts: replace(parts, sums=2 * parts.sums)),
+        *rule_bugs(true, _ruled_sizes, low="numbers of users", high="classes of users"),
+    ]
+
+
+def _clip_from_exact(self: Any, exact: UserSums, noise: Noise, *_: Any) -> NoisyAnswers:
+    """Noise is drawn for the sizes, and not used."""
+    return QueryAnswers.__call__(self, exact, bare(noise, "sizes"))
+
+
+def _largest_clip(parts: UserSums) -> UserSums:
+    return replace(parts, sums=np.repeat(parts.sums[:, -1:], parts.sums.shape[1], axis=1))
+
+
+def _cumulated(parts: UserSums) -> UserSums:
+    return replace(parts, sizes=np.cumsum(parts.sizes[:, ::-1], axis=1)[:, ::-1].copy())
+
+
+def _ruled_sizes(name: str, rule: Rule) -> Bug:
+    return spread_bug(name, lambda parts: replace(parts, sizes=rule(parts.sizes)))
+
+
 FAMILIES: Families = {
+    PartsPipeline: (call_bugs, part_bugs),
     CountsPipeline: (bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs, table_bugs),
     ScaledPipeline: (bound_bugs, cap_bugs, count_bugs, table_bugs),
     QueryPipeline: (query_call_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),

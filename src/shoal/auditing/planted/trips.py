@@ -33,6 +33,7 @@ from shoal.auditing.planted.bug import (
     method_bug,
     noise_bug,
     one_user,
+    result_bug,
     rule_bugs,
     step_bug,
 )
@@ -140,11 +141,11 @@ def _ruled(name: str, rule: Rule) -> Bug:
 
 def trip_total_bugs(true: Pipeline) -> list[Bug]:
     return [
-        call_bug(
+        result_bug(
             "number of trips read off the data for free",
-            lambda true, exact, noise: replace(true(exact, noise), trips=float(max(exact.count(), 1))),
+            trips=lambda _, exact: float(max(exact.count(), 1)),
         ),
-        call_bug("estimates mixed with the exact Euler histogram", _exact_faces),
+        result_bug("estimates mixed with the exact Euler histogram", euler=_exact_faces),
         step_bug("cells of the longest trip written", write=_write_pieces),
         call_bug("normalised to the exact number of trips", _with_exact_trips),
     ]
@@ -156,11 +157,9 @@ def _with_exact_trips(true: Any, exact: TripQueries, noise: Noise) -> NoisyHisto
     return replace(true(exact, noise, totals=totals), trips=totals.true_results[0][0])
 
 
-def _exact_faces(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
+def _exact_faces(noisy: NoisyHistogram, exact: TripQueries) -> Any:
     """A rectangle's estimate mixed with that of the exact Euler histogram."""
-    noisy = true(exact, noise)
-    faces = 0.9 * noisy.euler.faces + 0.1 * exact_euler(exact.trips).faces
-    return replace(noisy, euler=replace(noisy.euler, faces=faces))
+    return replace(noisy.euler, faces=0.9 * noisy.euler.faces + 0.1 * exact_euler(exact.trips).faces)
 
 
 def _write_pieces(estimate: Any, bounded: CountedTrips) -> bytes:

@@ -31,6 +31,7 @@ from shoal.errors import PlanError
 from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
+from shoal.kinds.density.published import write_density, write_public
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.density.totals import write_sums
 from shoal.kinds.describe import manifest_of
@@ -38,11 +39,11 @@ from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
-from shoal.release.density_files import write_density, write_public
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.space.geography import Geography, Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
+from shoal.stages.noisy import CountDoubt, Doubt
 
 
 class DensityBuild(Build):
@@ -78,11 +79,11 @@ class DensityBuild(Build):
         self.noisy(folder, self.counts_under(bytes(16), tuple), SeededNoise(0))
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        self.noisy(folder, self.counts_under(noise.run_key()), noise)
-        return manifest_of(self.prepared, reproducible=not noise.publishable)
+        known = self.noisy(folder, self.counts_under(noise.run_key()), noise)
+        return manifest_of(self.prepared, reproducible=not noise.publishable, **known)
 
-    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> None:
-        """Count, add noise, write."""
+    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, float]:
+        """Count, add noise, write; returns what the manifest states of the noisy numbers."""
         prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
         exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
         self.tell.stage("draw noise")
@@ -92,6 +93,7 @@ class DensityBuild(Build):
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
         if prepared.has_sums:
             write_sums(folder, estimate, prepared.geography.zones, setting, prepared.options.decimals)
+        return stated(estimate.doubt)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""
@@ -115,6 +117,20 @@ class DensityBuild(Build):
             rows=self.rows,
         )
         return self.counting
+
+
+def stated(doubt: Doubt | CountDoubt | None) -> dict[str, float]:
+    """The total with its 95 % limits, and the clips in use, where they follow from noisy numbers."""
+    if not isinstance(doubt, Doubt):
+        return {}
+    total = {"visits_with_noise": doubt.total.visits}
+    total |= {"visits_with_noise_low": doubt.total.low, "visits_with_noise_high": doubt.total.high}
+    clips = {
+        "_".join(("clip_of", *(["second"] * n), name, "by_noise")): clip
+        for name, used in doubt.clips.items()
+        for n, clip in enumerate(used)
+    }
+    return {name: round(value, 1) for name, value in (total | clips).items()}
 
 
 def _somewhere(geography: Geography, batch: pa.RecordBatch) -> bool:
@@ -170,9 +186,9 @@ class Counting:
             cap=cap,
             run_key=self.run_key,
         )
-        return bound_visits(self.engine, self.events(), kernel, self._progress())
+        return bound_visits(self.engine, self.events(), kernel, self.progress())
 
-    def _progress(self) -> Callable[[str, int], None]:
+    def progress(self) -> Callable[[str, int], None]:
         return stage_by_stage(self.tell, NAMES, self.rows)
 
     def visits(self, cap: int) -> EngineVisits:
@@ -184,7 +200,7 @@ class Counting:
             places=self.setting.places,
             run_key=self.run_key,
             count_users=lambda: self.bounded(1, cap).users,
-            progress=self._progress(),
+            progress=self.progress(),
         )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
-from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
+from shoal.events.simulate.city import can_simulate, simulate_in_memory, whole_weeks
 from shoal.kinds.density.build import Counting, DensityBuild, stage_for
 from shoal.kinds.density.plan import ComparePlan, Method, any_method
 from shoal.kinds.density.prepare import PreparedDensity

@@ -31,8 +31,8 @@ DEFAULT_METHOD = "best"
 # Meaning of each named spend, for the dry run, the manifest and the owner's report, as in docs/methods.md.
 PAYS_FOR = {
     "users": "the number of users, unless declared; it selects the method's constants",
+    "sizes": "the number of users by how many visits they have; it sets the clip of the number of visits",
     "visits": "the number of visits in the zones, to which all counts are scaled",
-    "active": "the same number under a larger clip of users; used if it is clearly larger",
     "city": "the profile of the whole city over the slots",
     "regions": "profiles of regions (groups of neighbouring zones), from which the main profiles are learned",
     "zones": "coefficients of every zone for these profiles",

@@ -12,6 +12,8 @@ from shoal.engine.buckets import MOST_EVENTS
 from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.plan import PAYS_FOR, DensityPlan, Method, MethodOptions, method_named
+from shoal.kinds.density.published import FILES
+from shoal.kinds.density.totals import SUMS
 from shoal.kinds.density.verdict import expected_verdict
 from shoal.kinds.describe import (
     BASE,
@@ -30,7 +32,6 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise
-from shoal.release.density_files import FILES, SUMS
 from shoal.release.staging import Needs, check_needs
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, Setting, grid_cells, open_geography, setting_of

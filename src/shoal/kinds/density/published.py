@@ -1,4 +1,7 @@
-"""The published files of a density, read again: what they determine, and what the page draws."""
+"""The published files of a density: their columns, what they determine, and what the page draws.
+
+Every zone and slot, also the zeros, as Parquet and CSV, and the zones.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,94 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
-from shoal.kinds.density.totals import totals_problems
-from shoal.kinds.density.verdict import published_verdict as verdict
+from shoal.errors import SourceError
+from shoal.kinds.density.totals import SUMS, TOTALS, totals_problems
+from shoal.kinds.density.verdict import published_verdict
 from shoal.kinds.kind import ViewRequest
-from shoal.release.density_files import FILES, TOTALS, read_counts
+from shoal.kinds.verdict import Verdict
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import colour_end, drawn_zones, float32_base64
+from shoal.release.readme import as_cell
 from shoal.release.verify import BATCH, Decimals, clock_of, count_of, published_zones, zone_problems
 from shoal.space.clock import Clock, day_ticks, slot_label, slot_word
-from shoal.space.places import Zones
+from shoal.space.places import Zones, write_zones
 from shoal.stages.noisy import DensityEstimate
 
-__all__ = ["FILES", "problems", "verdict", "view"]
+COLUMNS = {
+    "zone": "id of the zone, as in zones.geojson",
+    "slot": "number of the slot in the window, from 0",
+    "slot_start": "start of the slot on the local clock, with its offset from UTC (ISO 8601 text)",
+    "slot_start_utc": "the same moment in UTC (a timestamp in Parquet)",
+    "people": "people observed in the zone during the slot, with noise, not negative; see README.md",
+    "people_low": "lower end of the 95 % interval, not below zero",
+    "people_high": "upper end of the 95 % interval",
+}
+FILES = {
+    "density.parquet": COLUMNS,
+    "density.csv": COLUMNS,
+    **SUMS,
+    "zones.geojson": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon"},
+    "zones.parquet": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon (GeoParquet)"},
+}
+
+
+def density_table(estimate: DensityEstimate, zones: Zones, clock: Clock) -> pa.Table:
+    """One row per zone and slot, zone by zone: the rows depend on public things alone."""
+    count, slots = estimate.people.shape
+    starts = clock.starts_local()
+    zone_of = np.repeat(np.arange(count, dtype=np.int32), slots)
+    slot_of = np.tile(np.arange(slots, dtype=np.int32), count)
+    return pa.table(
+        {
+            "zone": pa.DictionaryArray.from_arrays(pa.array(zone_of), pa.array(zones.ids, pa.string())),
+            "slot": slot_of,
+            "slot_start": pa.DictionaryArray.from_arrays(pa.array(slot_of), pa.array(starts, pa.string())),
+            "slot_start_utc": pa.array(clock.starts_utc_us[slot_of], pa.timestamp("us", "UTC")),
+            "people": estimate.people.ravel(),
+            "people_low": estimate.low.ravel(),
+            "people_high": estimate.high.ravel(),
+        }
+    )
+
+
+def write_public(folder: Path, zones: Zones) -> None:
+    """The files of the release that contain only the public map."""
+    write_zones(zones, folder / "zones.geojson")
+    write_zones(zones, folder / "zones.parquet")
+
+
+def write_density(folder: Path, estimate: DensityEstimate, zones: Zones, clock: Clock) -> None:
+    """The noisy files of the release into `folder`."""
+    table = density_table(estimate, zones, clock)
+    pq.write_table(table, folder / "density.parquet", compression="zstd")
+    cells = pa.DictionaryArray.from_arrays(
+        table["zone"].combine_chunks().indices, pa.array([as_cell(zone) for zone in zones.ids], pa.string())
+    )
+    plain = table.set_column(0, "zone", cells.cast(pa.string()))
+    plain = plain.set_column(2, "slot_start", plain["slot_start"].cast(pa.string()))
+    pyarrow.csv.write_csv(plain, folder / "density.csv")
+
+
+def read_density(folder: Path, zones: int, slots: int) -> DensityEstimate:
+    """The released arrays back from the folder."""
+    path, names = folder / "density.parquet", ["people", "people_low", "people_high"]
+    try:
+        if pq.read_metadata(path).num_rows != zones * slots:
+            raise ValueError("other zones or slots")
+        table = pq.read_table(path, columns=names)
+        people, low, high = (
+            np.asarray(table[name].to_numpy(), np.float64).reshape(zones, slots) for name in names
+        )
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, MemoryError):
+        raise SourceError(
+            "not-a-density",
+            f"{path} is not the table of this release.",
+            "Check the folder with `shoal verify`.",
+        ) from None
+    return DensityEstimate(people=people, low=low, high=high)
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -44,7 +121,8 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
         decimals = count_of(public["decimals"])
         yield from _density_rows(table, zones, clock, decimals)
         if TOTALS in manifest.columns:
-            yield from totals_problems(folder, zones, clock, decimals)
+            people = read_density(folder, zones.count, clock.slots).people
+            yield from totals_problems(folder, people, zones, clock, decimals)
 
 
 def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: int) -> Iterator[str]:
@@ -71,12 +149,18 @@ def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: i
     yield from digits.problems("density.parquet")
 
 
+def verdict(folder: Path, manifest: Manifest) -> Verdict:
+    """The grade of the published counts."""
+    public = manifest.public
+    return published_verdict(read_density(folder, public["zones"]["count"], public["slots"]), manifest)
+
+
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:
     """Released people of every zone and slot; with a report, the raw ones and the errors too."""
     public = Manifest.from_json((release / MANIFEST).read_text("utf-8")).public
     zones = published_zones(release / "zones.geojson")
     clock = Clock(**public["window"], time_zone=public["time_zone"], slot_minutes=int(public["slot_minutes"]))
-    estimate = read_counts(release, zones.count, clock.slots)
+    estimate = read_density(release, zones.count, clock.slots)
     starts = [datetime.fromisoformat(start) for start in clock.starts_local()]
     exact = None
     if report is not None:

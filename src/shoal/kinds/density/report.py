@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError
+from shoal.kinds.density.published import read_density
 from shoal.kinds.describe import release_name
 from shoal.kinds.run import budget_of, exact_file, keep_report
 from shoal.metrics.density import DensityUtility, HourProfile, density_utility
 from shoal.privacy.ledger import Ledger
-from shoal.release.density_files import read_counts
 from shoal.release.folder import Committed
 from shoal.release.page.page import (
     RAW_BANNER,
@@ -176,7 +176,7 @@ def write_owner_report(
 ) -> Path:
     """report.html, utility.json and the raw counts beside it; the ledger lists that the owner saw them."""
     zones, clock = prepared.geography.zones, prepared.clock
-    estimate = read_counts(committed.path, zones.count, clock.slots)
+    estimate = read_density(committed.path, zones.count, clock.slots)
     utility = density_utility(
         exact,
         estimate.people,

@@ -21,13 +21,33 @@ from scipy.sparse import csr_array, eye_array, triu
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.query.plan import Ask
 from shoal.postprocess.density.sums import Covariance, Total, covariance_of, ready, total_of
-from shoal.release.density_files import COVARIANCE, SUMS, TOTALS, read_counts
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.verify import published_zones
 from shoal.space.clock import Clock
 from shoal.space.geography import Setting
 from shoal.space.places import Zones
 from shoal.stages.noisy import DensityEstimate
+
+TOTALS, COVARIANCE = "totals.parquet", "covariance.parquet"
+SUMS = {  # of methods that state an interval of sums
+    TOTALS: {
+        "sum": "zone-day, zone-week (seven days from the first), city-slot, city-day or city",
+        "zone": "id of the zone; none: all zones",
+        "first_slot": "number of the first slot",
+        "last_slot": "number of the last slot, included",
+        "slot_start": "start of the first slot on the local clock, with its offset from UTC (ISO 8601 text)",
+        "people": "visits: people observed in a zone during a slot, added up",
+        "people_low": "lower end of the 95 % interval of this sum, not below zero",
+        "people_high": "upper end of the 95 % interval of this sum",
+    },
+    COVARIANCE: {
+        "part": "part of the covariance of all counts, for intervals of other sums: `shoal density total`",
+        "zone": "number of the zone in zones.geojson, from 0; none: not of a zone",
+        "slot": "number of the slot; none: not of a slot",
+        "column": "number of the coefficient, or of the other zone",
+        "value": "a variance, factor or correlation; for centre, a count before negative ones were removed",
+    },
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +98,8 @@ class PublishedDensity:
 
 def read_density(folder: str | Path) -> PublishedDensity:
     """A density from its release folder."""
+    from shoal.kinds.density.published import read_density as read_counts  # which imports this module
+
     folder = Path(folder)
     try:
         public = Manifest.from_json((folder / MANIFEST).read_text("utf-8")).public
@@ -132,10 +154,11 @@ def totals_table(
     return pa.table(dict(zip(SUMS[TOTALS], map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def totals_problems(folder: Path, zones: Zones, clock: Clock, decimals: int) -> Iterator[str]:
+def totals_problems(
+    folder: Path, people: np.ndarray, zones: Zones, clock: Clock, decimals: int
+) -> Iterator[str]:
     """Whether totals.parquet follows from density.parquet and covariance.parquet."""
     covariance = read_covariance(folder / COVARIANCE, zones.count, clock.slots)
-    people = read_counts(folder, zones.count, clock.slots).people
     if covariance is None:
         yield f"{COVARIANCE} is not a covariance of these zones and slots."
         return

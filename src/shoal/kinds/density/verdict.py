@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +34,6 @@ from shoal.kinds.verdict import (
     percent,
 )
 from shoal.privacy.accounting import Budget
-from shoal.release.density_files import read_counts
 from shoal.stages.noisy import DensityEstimate
 
 if TYPE_CHECKING:
@@ -106,11 +104,9 @@ def expected_verdict(prepared: PreparedDensity) -> Verdict:
     )
 
 
-def published_verdict(folder: Path, manifest: Manifest) -> Verdict:
+def published_verdict(estimate: DensityEstimate, manifest: Manifest) -> Verdict:
     """From the published counts and their intervals."""
     public = manifest.public
-    zones, slots = public["zones"]["count"], public["slots"]
-    estimate = read_counts(folder, zones, slots)
     error, correlation = error_of(estimate), correlation_of(estimate, public["method"])
     grade = graded(error, LIMITS)
     if correlation < CORRELATION_OF_NOISE:
@@ -122,8 +118,8 @@ def published_verdict(folder: Path, manifest: Manifest) -> Verdict:
         epsilon=manifest.guarantee["epsilon"],
         delta=manifest.guarantee["delta"],
         ell=public.get("ell", USUAL_ELL),
-        zones=zones,
-        slots=slots,
+        zones=public["zones"]["count"],
+        slots=public["slots"],
         slot_minutes=public["slot_minutes"],
         visits=float(estimate.people.sum()),
     )

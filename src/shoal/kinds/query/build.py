@@ -1,6 +1,6 @@
 """Answers to counting queries on private events: from raw events to a folder of answers.
 
-count        raw -> bounded -> a table of zones and slots            once per session
+count        raw -> clipped sums of users, or a bounded table        engine, public geometry
 noise        exact -> noisy answers                                  mechanism
 finish       noisy -> visits with intervals                          post-processing
 
@@ -14,26 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from shoal.engine.engine import Engine
+from shoal.engine.query_sums import QueryKernel, user_sums
 from shoal.engine.visits import exact_counts
 from shoal.errors import PlanError
 from shoal.kinds.density.build import Counting, DensityBuild
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.query.plan import as_written
 from shoal.kinds.query.prepare import PreparedQuery
+from shoal.kinds.query.published import write_answers, write_queries
 from shoal.kinds.run import Build, Progress, RunResult, run_build
 from shoal.postprocess.density.numbers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.manifest import Manifest
-from shoal.release.query_files import write_answers, write_queries
-from shoal.stages.exact import ExactCounts
+from shoal.stages.exact import ExactCounts, UserSums
 
 
 class QuerySession:
-    """Many plans about the same events: rows are checked and counted once, and every `ask` spends.
+    """Many plans about the same events: rows are checked once, and every `ask` spends.
 
-    The table stays behind this query interface. It is counted after the first reserve, under a secret key of
-    its own, and only mechanisms see it.
+    The table of `weights` is counted once, after the first reserve, under a secret key of its own; it stays
+    behind this query interface, and only mechanisms see it. Other mechanisms count what their queries need.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class QuerySession:
 
 
 class QueryTables:
-    """The events of a session: checked once, and counted once for each number of visits that is kept."""
+    """The events of a session: checked once; a table is counted once for each number of visits it keeps."""
 
     def __init__(self, events: DensityBuild) -> None:
         self.events = events
@@ -69,10 +70,13 @@ class QueryTables:
             self.events.check()
             self._checked = True
 
-    def counts(self, prepared: PreparedQuery) -> ExactCounts:
+    def exact(self, prepared: PreparedQuery) -> ExactCounts | UserSums:
+        """The stage that the mechanism takes."""
+        counting = self.events.counting or self.events.counts_under(OsNoise().run_key())
+        if prepared.mechanism.takes != "counts":
+            return _counted(counting, prepared)
         ell = prepared.questions.ell
         if ell not in self._counts:
-            counting = self.events.counting or self.events.counts_under(OsNoise().run_key())
             self._counts[ell] = _counted(counting, prepared)
         return self._counts[ell]
 
@@ -102,18 +106,22 @@ class QueryBuild(Build):
         _write_noisy(folder, self.prepared, nobody, SeededNoise(0))
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        exact = self.tables.counts(self.prepared)
+        exact = self.tables.exact(self.prepared)
         self.tell.stage("draw noise")
         _write_noisy(folder, self.prepared, exact, noise)
         return manifest_of(self.prepared)
 
 
-def _counted(counting: Counting, prepared: PreparedQuery) -> ExactCounts:
-    ell = prepared.questions.ell
-    return exact_counts(counting.bounded(ell, ell), prepared.setting.weights)
+def _counted(counting: Counting, prepared: PreparedQuery) -> Any:
+    questions = prepared.questions
+    if prepared.mechanism.takes == "counts":
+        return exact_counts(counting.bounded(questions.ell, questions.ell), prepared.setting.weights)
+    edges_us = prepared.opened.clock.edges_us
+    kernel = QueryKernel(edges_us=edges_us, questions=questions, run_key=counting.run_key)
+    return user_sums(counting.engine, counting.events(), kernel, counting.progress())
 
 
-def _write_noisy(folder: Path, prepared: PreparedQuery, exact: ExactCounts, noise: Noise) -> None:
+def _write_noisy(folder: Path, prepared: PreparedQuery, exact: Any, noise: Noise) -> None:
     answers = finish_answers(prepared.mechanism(exact, noise), prepared.plan.place.decimals)
     write_answers(folder, answers, prepared.questions.each)
 

@@ -23,27 +23,29 @@ from shoal.kinds.describe import (
     Outcome,
     Prepared,
     Table,
+    as_list,
     check_spends,
     earlier_name,
     promised,
     reading_of,
 )
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
-from shoal.kinds.query.published import verdict_of
+from shoal.kinds.query.published import FILES, read_answers, verdict_of
 from shoal.kinds.run import RunResult
 from shoal.kinds.verdict import Verdict
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
-from shoal.release.query_files import FILES, read_answers
 from shoal.release.staging import Needs
 from shoal.space.geography import Setting
 from shoal.space.setting import Questions
 
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
+USUAL_VISITS = 10  # of one user in a query: the clip that the dry run assumes, with fewer slots as many
 PAYS_FOR = {
+    "sizes": "the number of users by their visits in each query, from which its clip follows",
     "answers": "the measured queries, each with noise of its own",
     "total": "the number of sampled visits in the zones, to which the public prior is scaled",
     "test": "the search for queries that the table answers badly (sparse vector technique)",
@@ -101,7 +103,7 @@ class PreparedQuery(Prepared):
         public = {
             **placed(self.opened.geography, self.opened.clock),
             "slots": self.opened.clock.slots,
-            "ell": self.questions.ell,
+            **({"ell": self.questions.ell} if self.mechanism.takes == "counts" else {}),
             "events_per_unit_cap": MOST_EVENTS,
             "mechanism": self.plan.mechanism,
             "queries": self.questions.count,
@@ -118,18 +120,31 @@ class PreparedQuery(Prepared):
 
     def reading(self) -> str:
         unit, ell = self.plan.unit, self.questions.ell
-        text = (
-            f"- An answer is a number of visits of {unit}s in the zones and slots of its query. At most one "
-            f"visit per {unit} and slot, and {ell} per {unit} in the window, were sampled at random. Answers "
-            "do not include the other visits.\n- Intervals cover the noise, not the visits left out.\n"
-        )
+        counted = f"An answer is a number of visits of {unit}s in the zones and slots of its query."
         if isinstance(self.mechanism, QueryWeights):
-            return text + (
-                f"- At most {self.mechanism.updates} queries were measured with noise of their own. The "
-                "others are answered by a table that was trained on these, starting from a public prior. "
-                "Their intervals have a common width, measured with noise, and hold for 95 of 100 of them."
+            return as_list(
+                (
+                    f"{counted} At most one visit per {unit} and slot, and {ell} per {unit} in the window, "
+                    "were sampled at random. Answers do not include the other visits.",
+                    "Intervals cover the noise, not the visits left out.",
+                    f"At most {self.mechanism.updates} queries were measured with noise of their own. The "
+                    "others are answered by a table that was trained on these, starting from a public prior. "
+                    "Their intervals have a common width, measured with noise, and hold for 95 of 100 of "
+                    "them.",
+                )
             )
-        return text + "- Every query has noise of its own; the interval holds in 95 of 100 cases."
+        return as_list(
+            (
+                f"{counted} All visits are estimated: a {unit} counts once per place and slot. The visits "
+                f"of one {unit} in a query were counted up to the `clip` in answers.csv, which was chosen "
+                f"from a noisy number of {unit}s by their visits there; what it omits was estimated from "
+                "these numbers.",
+                "Every query has noise of its own. The interval includes the noise and the uncertainty of "
+                "what the clip omits; its ends are not equally far from the answer.",
+                f"The estimate takes the visits of a {unit} as log-normal. A few {unit}s with hundreds of "
+                "visits among many with few, and hidden by the noise, would be missed.",
+            )
+        )
 
     def rows(self) -> list[tuple[str, str]]:
         return []
@@ -159,8 +174,10 @@ class PreparedQuery(Prepared):
             )
             for each in summary["queries"]
         ]
-        header = ("query", "zones", "slots", "one user changes", "95 % interval")
-        return Table(header=header, rows=rows, right=(1, 2, 3, 4), most=SHOWN)
+        header = ("query", "zones", "slots", "visits of one user", "95 % interval")
+        learns = isinstance(self.mechanism, QueryWeights)
+        below = "" if learns else "The clip is chosen from noisy answers; the interval is that of this many."
+        return Table(header=header, rows=rows, right=(1, 2, 3, 4), most=SHOWN, below=below)
 
     def outcome(self, result: RunResult) -> Outcome:
         answers = read_answers(result.release)
@@ -189,7 +206,7 @@ class PreparedQuery(Prepared):
     def key_parts(self) -> list[Any]:
         queries = [[each.name, each.zones, each.slots] for each in self.questions.each]
         updates = self.plan.updates if self.plan.mechanism == "weights" else None
-        return [self.plan.mechanism, updates, self.questions.ell, queries]
+        return [self.plan.mechanism, updates, self.plan.place.ell, queries]
 
     def _query_digest(self) -> str:
         place = self.plan.place
@@ -230,7 +247,7 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
 class ExpectedAnswer:
     """Expected error in visits. With weights, only measured answers have a width known in advance."""
 
-    most: float  # sensitivity of the answer
+    most: float  # what one user changes; where a clip is chosen, the one that is assumed: see USUAL_VISITS
     mean_absolute: float | None
     half: float | None  # of the 95 % interval
 
@@ -238,14 +255,11 @@ class ExpectedAnswer:
 def expected_answers(mechanism: QueryMechanism) -> list[ExpectedAnswer]:
     """One for each question, in order."""
     questions = mechanism.questions
-    most = np.array(questions.sensitivity) / questions.lattice
     if isinstance(mechanism, QueryWeights):
+        most = np.array(questions.sensitivity) / questions.lattice
         return [ExpectedAnswer(most=float(each), mean_absolute=None, half=None) for each in most]
-    return [
-        ExpectedAnswer(
-            most=float(each),
-            mean_absolute=adder.mean / questions.lattice,
-            half=adder.half / questions.lattice,
-        )
-        for each, adder in zip(most, mechanism.adders, strict=True)
-    ]
+    unit = mechanism.adder(questions.lattice)
+    mean, half = unit.mean / questions.lattice, unit.half / questions.lattice
+    usual = questions.lattice * np.array([min(USUAL_VISITS, len(each.slots)) for each in questions.each])
+    clips = np.minimum(usual, questions.clips[:, -1]) / questions.lattice
+    return [ExpectedAnswer(most=float(clip), mean_absolute=mean * clip, half=half * clip) for clip in clips]

@@ -2,22 +2,26 @@
 
 Guarantee    rho-zCDP for everything together, rho the sum of the named shares.
 Unit         one user.        Neighbours   add or remove one user.
-Requires     visits behind the query interface `UserVisits`: the number of users, and sums of users clipped
-             in the norm of a view.
-Sensitivity  users: 1. visits, active, city, regions and zones: see ClippedGaussian; each has its own clip.
-             Removing a user changes each sum by that user's contribution alone. Its scaling depends only on
-             that user's visits and on earlier noisy answers, so the steps compose adaptively.
+Requires     visits behind the query interface `UserVisits`: the number of users, users by number of visits,
+             and sums of users clipped in the norm of a view.
+Sensitivity  users: 1. sizes: L2 <= 1, since every user is in exactly one bin. visits, city, regions and
+             zones: see ClippedGaussian; each has its own clip. Removing a user changes each sum by that
+             user's contribution alone. Its scaling depends only on that user's visits and on earlier noisy
+             answers, so the steps compose adaptively.
 Public       zones, slots, the expected activity, all constants; the row of constants follows from declared
-             users, or from the noisy number of users.
+             users, or from the noisy number of users; the clip of visits from earlier noisy answers.
 Source       own: specs of the package, "Density, the method of our own".
 Deviations   none.
 
 1. users     number of users, unless declared: selects the row of constants
-2. visits    number of visits in the zones; active: the same with a larger clip
-3. city      totals of slots, weighted by expected activity -> profile of the city
-4. regions   profile x kinds of days x Fourier components of a day -> singular vectors -> learned columns
-5. zones     coefficients of the learned columns; for large populations also of all columns orthogonal to
-             them, otherwise of a few probes; zones are weighted by their public sizes, small ones up
+2. sizes     number of users per half-octave of their number of visits -> clip of the number of visits
+3. visits    number of visits in the zones
+4. city      totals of slots, weighted by expected activity -> profile of the city
+5. regions   profile x kinds of days x Fourier components of a day -> singular vectors -> learned columns
+6. zones     where the noisy answers leave the total unknown by more than 3 %, a quarter of the share pays
+             for a second number of visits, under another clip; the rest: coefficients of the learned
+             columns; for large populations also of all columns orthogonal to them, otherwise of a few
+             probes; zones are weighted by their public sizes, small ones up
 Everything else is post-processing: `shoal.postprocess.density.best`.
 
 The public constants are at the end of this file, selected by the signal-to-noise ratio. nu = users x mu,
@@ -28,7 +32,7 @@ unchanged elsewhere; docs/results/density.md has results for both.
 >>> from shoal.mechanisms.audit_size import AuditSize
 >>> mechanism = DensityBest.within(Budget.of(1.0, 1e-6), AuditSize().setting, users=5_000)
 >>> [(name, loss.rho_nano) for name, loss in mechanism.spends()]
-[('visits', 1461358), ('active', 343419), ('city', 2255119), ('regions', 4059214), ('zones', 16236860)]
+[('sizes', 608899), ('visits', 1424824), ('city', 2232224), ('regions', 4018004), ('zones', 16072019)]
 >>> mechanism.loss().epsilon(1e-6) <= 1.0
 True
 """
@@ -50,12 +54,13 @@ from shoal.postprocess.density.smoothing import (
     region_dictionary,
     zone_columns,
 )
+from shoal.postprocess.density.user_sizes import NumberOfVisits, UserSizes
 from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import GAUSSIAN, Adder, Composed, Noise
 from shoal.space.geography import Setting
 from shoal.space.setting import activity, regions_of, zone_weights
 from shoal.stages.exact import UserVisits, View, on_lattice
-from shoal.stages.noisy import NoisyBest, NoisyMeasurement
+from shoal.stages.noisy import NoisyBest, NoisyMeasurement, Total
 
 # name of the share, clip, weights of places in groups, columns over slots
 Step = tuple[str, float, scipy.sparse.csr_array, np.ndarray]
@@ -77,11 +82,13 @@ class DensityBest(Composed):
         return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
-        coarse, fine = self._rows(visits, noise)
-        total, active, totals = self._city(visits, noise, coarse)
+        coarse, fine, users = self._rows(visits, noise)
+        total, numbers, left = self._total(visits, noise, users)
         expected = activity(self.setting.clock)
         slot_weight = hour_weights(expected)
-        profile = city_profile(
+        city = ("city", coarse.city_clip, self._everywhere(), np.diag(slot_weight))
+        totals = self._measure(visits, noise, city)
+        profile, noise_left = city_profile(
             totals.values[0],
             slot_weight,
             totals.sigma,
@@ -93,49 +100,68 @@ class DensityBest(Composed):
         region_of = regions_of(self.setting.zone_xy_m, regions_wanted)
         dictionary, regions = self._regions(visits, noise, coarse, region_of, profile, weight)
         return NoisyBest(
-            visits=total,
-            active=active,
+            total=total,
+            clips={
+                "visits": tuple(number.clip for number in numbers),
+                "city": (coarse.city_clip,),
+                "regions": (coarse.region_clip,),
+                "zones": (fine.zone_clip,),
+            },
             profile=profile,
             profile_deviation=totals.sigma / slot_weight,
             profile_total=float((totals.values[0] / slot_weight).sum()),
+            profile_noise_left=noise_left,
             weight=weight,
             region_of=region_of,
             dictionary=dictionary,
             regions=regions,
-            **self._zones(visits, noise, fine, dictionary, regions, profile, weight),
+            **self._zones(visits, noise, fine, left, dictionary, regions, profile, weight),
             rest_weight=fine.rest_weight,
             outliers=fine.outliers,
         )
 
-    def _rows(self, visits: UserVisits, noise: Noise) -> tuple[Coarse, Fine]:
-        """The rows of constants for the declared or the measured number of users."""
+    def _rows(self, visits: UserVisits, noise: Noise) -> tuple[Coarse, Fine, tuple[float, float | None]]:
+        """The rows of constants for the declared or the measured number of users, and this with its noise."""
         rho = self.loss().rho
         if self.users is not None:
-            return constants_for(self.users, rho, self.setting.zones)
+            return *constants_for(self.users, rho, self.setting.zones), (self.users, None)
         adder = Adder.within(GAUSSIAN, self._rho("users"), 1)
-        noisy = adder.add(noise, "users", np.array([visits.users], np.int64))
-        return constants_for(float(noisy[0]), rho, self.setting.zones)
+        noisy = float(adder.add(noise, "users", np.array([visits.users], np.int64))[0])
+        return *constants_for(noisy, rho, self.setting.zones), (noisy, adder.scale)
 
-    def _city(self, visits: UserVisits, noise: Noise, row: Coarse):
-        """Noisy numbers of visits under two clips, noisy totals of slots weighted by expected activity."""
-        everywhere = _grouped(self.setting, np.zeros(self.setting.zones, np.int64))
-        ones = np.ones((self.setting.slots, 1))
-        weight = hour_weights(activity(self.setting.clock))
-        return self._measure(
-            visits,
-            noise,
-            ("visits", row.visits_clip, everywhere, ones),
-            ("active", ACTIVE_CLIP, everywhere, ones),
-            ("city", row.city_clip, everywhere, np.diag(weight)),
-        )
+    def _total(
+        self, visits: UserVisits, noise: Noise, users: tuple[float, float | None]
+    ) -> tuple[Total, tuple[NumberOfVisits, ...], int]:
+        """All visits, from users by size and one or two clipped numbers; and what is left for the zones."""
+        weights = self.setting.weights
+        adder = Adder.within(GAUSSIAN, self._rho("sizes"), 1)
+        exact = visits.sizes(np.asarray(weights.matrix.sum(axis=0), np.int64), weights.lattice)
+        counted = NoisyMeasurement(values=adder.add(noise, "sizes", exact), sigma=adder.scale)
+        sizes = UserSizes.learn(counted, *users)
+        numbers: tuple[NumberOfVisits, ...] = ()
+        left = self._rho("zones")
+        for name, rho in (("visits", self._rho("visits")), ("zones", int(left * AGAIN))):
+            clip = sizes.best_clip((2 * rho / NANO) ** -0.5)
+            step = (name, clip, self._everywhere(), np.ones((self.setting.slots, 1)))
+            number = self._measure(visits, noise, step, rho)
+            numbers += (NumberOfVisits(value=float(number.values[0, 0]), sigma=number.sigma, clip=clip),)
+            sizes = sizes.given(numbers[-1])
+            total = sizes.total_given(numbers)
+            left -= rho if name == "zones" else 0
+            if total.deviation <= AGAIN_ABOVE:
+                break
+        return total, numbers, left
+
+    def _everywhere(self) -> scipy.sparse.csr_array:
+        return _grouped(self.setting, np.zeros(self.setting.zones, np.int64))
 
     def _regions(self, visits, noise, row: Coarse, region_of, profile, weight):
         dictionary = region_dictionary(self.setting.clock, profile * weight, row.harmonics)
         time = weight[:, None] * dictionary
         step = ("regions", row.region_clip, _grouped(self.setting, region_of), time)
-        return dictionary, self._measure(visits, noise, step)[0]
+        return dictionary, self._measure(visits, noise, step)
 
-    def _zones(self, visits, noise, row: Fine, dictionary, regions, profile, weight) -> dict:
+    def _zones(self, visits, noise, row: Fine, rho: int, dictionary, regions, profile, weight) -> dict:
         basis = zone_columns(
             dictionary,
             regions,
@@ -147,7 +173,7 @@ class DensityBest(Composed):
         time = np.column_stack([basis, rest * row.rest_weight])
         space, counts, unit = _weighted(self.setting)
         step = ("zones", row.zone_clip * unit, space, weight[:, None] * time)
-        noisy = self._measure(visits, noise, step)[0]
+        noisy = self._measure(visits, noise, step, rho)
         values = noisy.values / counts[:, None]
         split = basis.shape[1]
         return {
@@ -158,24 +184,20 @@ class DensityBest(Composed):
             "rest": values[:, split:],
         }
 
-    def _measure(self, visits: UserVisits, noise: Noise, *steps: Step) -> list[NoisyMeasurement]:
-        """Sums over users clipped per step, [groups of places, columns over slots], with Gaussian noise."""
-        views = [
-            View(
-                space=space,
-                space_lattice=self.setting.weights.lattice,
-                time=on_lattice(time),
-                clip=clip,
-            )
-            for _, clip, space, time in steps
-        ]
-        noisy = []
-        for (name, clip, *_), view, exact in zip(steps, views, visits.clipped(*views), strict=True):
-            groups, columns = view.shape
-            mechanism = ClippedGaussian.within(self._rho(name), clip=clip, values=groups * columns)
-            values = mechanism(exact, noise, name)
-            noisy.append(NoisyMeasurement(values=values, sigma=mechanism.sigma))
-        return noisy
+    def _measure(
+        self, visits: UserVisits, noise: Noise, step: Step, rho: int | None = None
+    ) -> NoisyMeasurement:
+        """Sums over users clipped in a step's norm, [groups of places, columns over slots], with noise.
+
+        Without `rho`, the step's whole share is spent.
+        """
+        name, clip, space, time = step
+        view = View(space=space, space_lattice=self.setting.weights.lattice, time=on_lattice(time), clip=clip)
+        (exact,) = visits.clipped(view)
+        groups, columns = view.shape
+        rho = self._rho(name) if rho is None else rho
+        mechanism = ClippedGaussian.within(rho, clip=clip, values=groups * columns)
+        return NoisyMeasurement(values=mechanism(exact, noise, name), sigma=mechanism.sigma)
 
     def _rho(self, name: str) -> int:
         return dict(self.shares)[name]
@@ -206,11 +228,16 @@ class DensityBest(Composed):
         """How a recipient should read the numbers."""
         return (
             "All visits were counted. For each sum the contribution of every user was scaled down to a fixed "
-            "norm, so very active users weigh less in the fine detail; all counts were then scaled to a "
-            "separately measured number of visits.",
-            "Measured with noise were totals of the city per slot, totals of regions by kind of day and hour "
-            "of the day, and coefficients of each zone for the main profiles of the regions. The counts were "
-            "computed from these and smoothed over neighbouring zones.",
+            "norm (`clip_of_...` in the manifest, in visits), so very active users weigh less in the fine "
+            "detail.",
+            "All counts were then scaled to the number of all visits. It was measured under a clip of its "
+            "own, and the visits beyond this clip were estimated from noisy numbers of users by how many "
+            "visits they have. `visits_with_noise` in the manifest is the result; `visits_with_noise_low` "
+            "and `visits_with_noise_high` are its 95 % interval, which is part of the interval of every "
+            "count.",
+            "Also measured with noise were totals of the city per slot, totals of regions by kind of day and "
+            "hour of the day, and coefficients of each zone for the main profiles of the regions. The counts "
+            "were computed from these and smoothed over neighbouring zones.",
             "A zone therefore follows profiles that occur elsewhere in the city. An event in a single zone "
             "appears only if it is large compared to the noise.",
             "Two assumptions about the window are built in: days are of four kinds (Monday to Thursday, "
@@ -250,13 +277,13 @@ def _weighted(setting: Setting) -> tuple[scipy.sparse.csr_array, np.ndarray, flo
 
 SHARES = {  # of the budget that the earlier ones leave
     "users": Fraction(1, 200),
+    "sizes": Fraction(1, 40),
     "visits": Fraction(3, 50),
-    "active": Fraction(3, 200),
     "city": Fraction(1, 10),
     "regions": Fraction(1, 5),
     "zones": Fraction(1),
 }
-ACTIVE_CLIP = 1000  # visits of a user that enter the second number of visits
+AGAIN, AGAIN_ABOVE = Fraction(1, 4), 0.03  # of the zones' share; relative deviation of the total
 USUAL_ZONES = 1000
 ZONES_PER_REGION = 6  # at least
 PROBES, SLOTS_PER_PROBE, PROBE_WEIGHT = 6, 28, 0.7  # of the rest, where not all of it is measured
@@ -264,10 +291,9 @@ PROBES, SLOTS_PER_PROBE, PROBE_WEIGHT = 6, 28, 0.7  # of the rest, where not all
 
 @dataclass(frozen=True, kw_only=True)
 class Coarse:
-    """Constants for the number of visits, the city and its regions; clips in visits."""
+    """Constants for the city and its regions; clips in visits."""
 
     least_nu: float
-    visits_clip: float  # visits of a user that enter the number of visits
     city_clip: float
     region_clip: float
     regions: int
@@ -287,13 +313,13 @@ class Fine:
 
 
 COARSE = (
-    Coarse(least_nu=300_000, visits_clip=250, city_clip=48, region_clip=10, regions=80, harmonics=11),
-    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=8, regions=80, harmonics=11),
-    Coarse(least_nu=30_000, visits_clip=250, city_clip=20, region_clip=6, regions=40, harmonics=7),
-    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, harmonics=5),
-    Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, harmonics=5),
-    Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, harmonics=2),
-    Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, harmonics=1),
+    Coarse(least_nu=300_000, city_clip=48, region_clip=10, regions=80, harmonics=11),
+    Coarse(least_nu=100_000, city_clip=30, region_clip=8, regions=80, harmonics=11),
+    Coarse(least_nu=30_000, city_clip=20, region_clip=6, regions=40, harmonics=7),
+    Coarse(least_nu=10_000, city_clip=10, region_clip=4, regions=20, harmonics=5),
+    Coarse(least_nu=5_000, city_clip=7, region_clip=3, regions=20, harmonics=5),
+    Coarse(least_nu=2_000, city_clip=7, region_clip=3, regions=20, harmonics=2),
+    Coarse(least_nu=0, city_clip=5, region_clip=3, regions=8, harmonics=1),
 )
 FINE = (
     Fine(least_nu=300_000, zone_clip=2.4, learned=12, rest=True, rest_weight=0.6, outliers=True),

@@ -121,7 +121,8 @@ class QueryWeights(Composed):
         for number, (answer, deviation) in learned.answers.items():
             answers[number], half[number] = answer, deviation * GAUSSIAN.half
         how = tuple("noise" if number in learned.answers else "weights" for number in range(len(answers)))
-        return NoisyAnswers(values=answers, half=half, how=how)
+        clip = np.array(self.questions.sensitivity) / lattice
+        return NoisyAnswers(values=answers, low=answers - half, high=answers + half, clip=clip, how=how)
 
     @classmethod
     def within(cls, budget: Budget, questions: Questions, prior: np.ndarray, *, updates: int) -> QueryWeights:

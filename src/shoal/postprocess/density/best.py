@@ -6,9 +6,10 @@
 4. twice: slots are scaled to the city's profile, regions corrected by their own measurement
 5. all counts are scaled to the noisy number of visits
 
-The number of all visits follows from two noisy numbers, under a narrow and a wide clip of users. Regions are
-clipped less than the zones they consist of, so the gap between the two shows what clipping removed: zones are
-corrected towards the measurement of their region, and the interval is widened by the variance of the gaps.
+The number of all visits and its limits come from the mechanism, which needs them to choose clips (see
+`user_sizes`). Regions are clipped less than the zones they consist of, so the gap between the two shows what
+clipping removed: zones are corrected towards the measurement of their region, and the interval is widened by
+the variance of the gaps.
 
 The residual variance of a count with model value m in a zone of mean M is phi q m + kappa^2 m^1.5 M^0.5, q
 being the squared area weights of a zone over its weights. phi and kappa^2 are fitted by least squares to
@@ -20,20 +21,20 @@ losses by clipping.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from shoal.postprocess.density.numbers import Z95
 from shoal.postprocess.density.smoothing import Layout, krige
+from shoal.postprocess.density.sums import ends
 from shoal.space.geography import Setting
-from shoal.space.setting import zone_overlap, zone_sizes
+from shoal.space.setting import activity, zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
+PROFILE_OFF, QUIET = 0.6, 0.6  # relative to the expected share of a slot, or to this part of a mean slot
 LEARNED = 0.985  # factor of the width where the residual variance is fitted: its parts overlap, but are added
 
 
@@ -49,7 +50,7 @@ class Model:
 
 def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> DensityEstimate:
     """People per zone and slot, unrounded, with intervals and their parts."""
-    total = total_of(noisy)
+    total = noisy.total
     model = smooth(noisy, setting, total.visits)
     counts = model.counts
     for _ in range(ROUNDS):
@@ -57,17 +58,17 @@ def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> Density
         counts = correct_regions(counts, noisy)
     counts = _to_profile(counts, noisy.profile)
     people = counts * (total.visits / counts.sum()) if counts.sum() > 0 else counts
-    doubt = _doubt(noisy, model, people, total)
+    doubt = _doubt(noisy, setting, model, people)
     low, high = limits(people, doubt)
     return DensityEstimate(people=people, low=low, high=high, doubt=doubt)
 
 
-def _doubt(noisy: NoisyBest, model: Model, people: np.ndarray, total: Total) -> Doubt:
+def _doubt(noisy: NoisyBest, setting: Setting, model: Model, people: np.ndarray) -> Doubt:
     scale = people / np.maximum(model.counts, 1e-12)
-    off = Z95 * total.deviation
     return Doubt(
-        total=(total.visits, max(total.visits - off, 0.0), total.visits + off),
-        slots=profile_deviation(noisy),
+        total=noisy.total,
+        clips=noisy.clips,
+        slots=profile_deviation(noisy, activity(setting.clock)),
         uneven=unevenness(model.counts, noisy),
         coefficients=model.coefficients,
         basis=noisy.basis,
@@ -79,22 +80,23 @@ def _doubt(noisy: NoisyBest, model: Model, people: np.ndarray, total: Total) -> 
 
 def limits(people: np.ndarray, doubt: Doubt) -> tuple[np.ndarray, np.ndarray]:
     """Ends of 95 % intervals of all counts."""
-    visits, _, high = doubt.total
-    relative = doubt.slots**2 + ((high / visits - 1) / Z95) ** 2 + doubt.uneven
-    half = Z95 * doubt.width * np.sqrt(doubt.cell_variance() + relative * people**2)
-    return np.maximum(people - half, 0.0), people + half
+    variance = doubt.cell_variance() + (doubt.slots**2 + doubt.uneven) * people**2
+    total = doubt.total
+    return ends(
+        people, Z95 * doubt.width * np.sqrt(variance), (total.low / total.visits, total.high / total.visits)
+    )
 
 
-def profile_deviation(noisy: NoisyBest) -> np.ndarray:
-    """float64 [slots]: relative deviation of a slot's share; noise and total are both of clipped visits."""
+def profile_deviation(noisy: NoisyBest, expected: np.ndarray) -> np.ndarray:
+    """float64 [slots]: relative deviation of a slot's share; noise and total are both of clipped visits.
+
+    Posterior of the noise that smoothing left, and of what is usual before anything is measured.
+    """
     total = max(noisy.profile_total, float(np.linalg.norm(noisy.profile_deviation)))
-    return noisy.profile_deviation / (total * noisy.profile)
-
-
-def total_of(noisy: NoisyBest) -> Total:
-    """The number of visits and its deviation, from both measurements."""
-    narrow, wide = (Total(float(m.values[0, 0]), m.sigma) for m in (noisy.visits, noisy.active))
-    return number_of_visits(narrow, wide)
+    noise = noisy.profile_noise_left * (noisy.profile_deviation / total) ** 2
+    share = np.maximum(np.maximum(noisy.profile, expected / expected.sum()), QUIET / len(expected))
+    usual = (PROFILE_OFF * share) ** 2
+    return np.sqrt(noise * usual / (noise + usual)) / noisy.profile
 
 
 def smooth(noisy: NoisyBest, setting: Setting, visits: float) -> Model:
@@ -154,45 +156,6 @@ def _to_profile(counts: np.ndarray, profile: np.ndarray) -> np.ndarray:
     """Counts scaled per slot so that their sums follow the city's profile."""
     sums = counts.sum(axis=0)
     return counts * np.divide(profile * counts.sum(), sums, out=np.ones_like(sums), where=sums > 0)
-
-
-CLEAR = 3.0  # deviations by which the number under the wide clip must be larger to be used
-FAR = 8.0  # deviations above zero from which truncation is negligible; below, only the tail matters
-
-
-@dataclass(frozen=True)
-class Total:
-    """A number of visits and the deviation of its noise."""
-
-    visits: float
-    deviation: float
-
-
-def number_of_visits(narrow: Total, wide: Total) -> Total:
-    """Positive number of visits and its remaining deviation.
-
-    The narrow clip has little noise but misses visits of very active users; the number under the wide clip is
-    used where it is clearly larger. Visits cannot be negative: mean and deviation are those of a normal
-    distribution truncated at zero, so a number far below its noise becomes small, not zero.
-
-    >>> number_of_visits(Total(1000.0, 10.0), Total(1020.0, 40.0))
-    Total(visits=1000.0, deviation=10.0)
-    >>> number_of_visits(Total(1000.0, 10.0), Total(9000.0, 40.0))
-    Total(visits=9000.0, deviation=40.0)
-    >>> drowned = number_of_visits(Total(-20.0, 10.0), Total(30.0, 40.0))
-    >>> round(drowned.visits, 1), round(drowned.deviation, 1)
-    (3.7, 3.4)
-    """
-    clear = wide.visits - narrow.visits > CLEAR * math.hypot(narrow.deviation, wide.deviation)
-    noisy = wide if clear else narrow
-    at = noisy.visits / noisy.deviation
-    if at > FAR:
-        return noisy
-    if at < -FAR:  # the tail of a normal distribution is nearly exponential
-        return Total(noisy.deviation / -at, noisy.deviation / -at)
-    hazard = math.exp(-0.5 * at * at - 0.5 * math.log(2 * math.pi) - float(log_ndtr(at)))
-    left = max(1.0 - hazard * (at + hazard), 1e-6)
-    return Total(noisy.visits + noisy.deviation * hazard, noisy.deviation * math.sqrt(left))
 
 
 GAP_ROUNDS = 10

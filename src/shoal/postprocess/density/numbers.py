@@ -22,7 +22,8 @@ does not cover that the bound drops a larger share of visits in some zones than 
 
 Answers to queries are cut at zero and rounded, their intervals rounded outwards:
 
->>> noisy = NoisyAnswers(values=np.array([12.34, -3.0]), half=np.array([5.0, 5.0]), how=("noise", "noise"))
+>>> each = {"low": np.array([7.34, -8.0]), "high": np.array([17.34, 2.0]), "clip": np.array([4.0, 4.0])}
+>>> noisy = NoisyAnswers(values=np.array([12.34, -3.0]), how=("noise", "noise"), **each)
 >>> answers = finish_answers(noisy, 1)
 >>> answers.visits.tolist(), answers.low.tolist(), answers.high.tolist()
 ([12.3, 0.0], [7.3, 0.0], [17.4, 5.0])
@@ -171,16 +172,20 @@ def _ratio_deviation(noisy: NoisyScaled, ratio: float) -> float:
 
 
 def finish_answers(noisy: NoisyAnswers, decimals: int) -> Answers:
-    """Answers cut at zero, since counts are not negative, and rounded; the upper half of an interval is kept.
+    """Answers cut at zero, since counts are not negative, and rounded; an upper end keeps its distance.
 
     Neither excludes a possible value, so the coverage does not decrease.
     """
     step = 10.0**decimals
     visits = np.round(np.maximum(noisy.values, 0.0), decimals)
-    low = np.floor(np.maximum(noisy.values - noisy.half, 0.0) * step) / step
-    high = np.ceil((np.maximum(noisy.values, 0.0) + noisy.half) * step) / step
+    low = np.floor(np.maximum(noisy.low, 0.0) * step) / step
+    high = np.ceil((noisy.high + np.maximum(-noisy.values, 0.0)) * step) / step
     return Answers(
-        visits=visits, low=np.minimum(low, visits), high=np.maximum(high, visits), how=tuple(noisy.how)
+        visits=visits,
+        low=np.minimum(low, visits),
+        high=np.maximum(high, visits),
+        clip=np.ceil(noisy.clip * 1000) / 1000,
+        how=tuple(noisy.how),
     )
 
 

@@ -31,12 +31,16 @@ from shoal.stages.noisy import NoisyMeasurement
 
 DAILY_BLOCK, OTHER_BLOCK = 2, 6  # frequencies shrunk together
 LEAST = 0.02  # of the expected activity: a profile is positive everywhere
+LEAST_PER_NOISE, MOST_LEAST = 0.4, 0.6  # the least, per relative noise of a slot
+MAY_HIDE = 0.4  # of the noise's variance: what a block that was set to 0 may have contained
 
 
 def city_profile(
     noisy: np.ndarray, weight: np.ndarray, sigma: float, expected: np.ndarray, per_day: float
-) -> np.ndarray:
+) -> tuple[np.ndarray, float]:
     """Positive shares of slots, summing to 1, from noisy totals times `weight` with noise `sigma` in each.
+
+    Also returns the share of the noise's variance that is left.
 
     Frequencies of whole periods per day are shrunk in pairs, the others in blocks of six: a block that is
     not larger than its noise is set to 0. Without any signal, the result is the expected activity.
@@ -47,19 +51,23 @@ def city_profile(
     days = slots / per_day if per_day > 0 else slots
     daily = (np.abs(number / days - np.round(number / days)) < 1e-6) & (number > 0)
     shrunk = np.zeros_like(spectrum)
+    left = np.ones(len(spectrum))
     for chosen, size in ((number[daily], DAILY_BLOCK), (number[~daily], OTHER_BLOCK)):
         for start in range(0, len(chosen), size):
             block = chosen[start : start + size]
             energy = float((2 * np.abs(spectrum[block]) ** 2).sum())
             keep = max(0.0, 1.0 - 2 * len(block) * sigma**2 / energy) if energy > 0 else 0.0
             shrunk[block] = keep * spectrum[block]
+            left[block] = max(keep, MAY_HIDE)
     smooth = np.fft.irfft(shrunk, slots, norm="ortho") + _expected_part(noisy, weight, expected)
     totals = smooth / weight
     level = float(totals.mean())
     if level <= 0:
-        return expected / expected.sum()
-    totals = np.maximum(totals, LEAST * expected / expected.mean() * level)
-    return totals / totals.sum()
+        return expected / expected.sum(), 1.0
+    noise = float(np.mean(sigma / weight)) / level
+    least = min(max(LEAST_PER_NOISE * noise, LEAST), MOST_LEAST)
+    totals = np.maximum(totals, least * expected / expected.mean() * level)
+    return totals / totals.sum(), float(left.mean())
 
 
 def _expected_part(noisy: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:

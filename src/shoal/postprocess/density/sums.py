@@ -79,7 +79,7 @@ def covariance_of(estimate: DensityEstimate, setting: Setting, decimals: int = 1
             together=csr_array(eye_array(zones)),
             centre=single(np.round(doubt.centre, decimals)),
         )
-    visits, low, high = doubt.total
+    visits, low, high = doubt.total.visits, doubt.total.low, doubt.total.high
     # people per coefficient are nearly a factor of the zone times one of the slot
     of_zone, of_slot = doubt.per_coefficient.mean(axis=1), doubt.per_coefficient.mean(axis=0)
     of_slot = of_slot / max(float(of_slot.mean()), 1e-300)
@@ -192,21 +192,23 @@ def _of_slots(people: np.ndarray, covariance: Covariance, slots: np.ndarray, sum
 
 
 def limited(people: np.ndarray, variance: np.ndarray, total: tuple[float, float]) -> list[Total]:
-    """Ends that combine a variance with the limits of the total, which multiply.
+    """Sums with their ends, for a variance that leaves out the error of the total."""
+    low, high = ends(people, Z95 * np.sqrt(variance), total)
+    parts = (each.ravel().tolist() for each in np.broadcast_arrays(people, low, high))
+    return [Total(people=p, low=a, high=b) for p, a, b in zip(*parts, strict=True)]
+
+
+def ends(people: np.ndarray, half: np.ndarray, total: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of 95 % intervals: half the width, and the limits of the total over its published number.
 
     The upper end combines both in logarithms: as squares where the total is well known, as a sum where it is
     not, since an error of the total is the same for all counts.
     """
-    half = Z95 * np.sqrt(variance)
     low = people - np.hypot(half, (1 - total[0]) * people)
-    own, up = np.log1p(half / np.maximum(people, 1e-9)), np.log(total[1])
+    people = np.maximum(people, 1e-9)
+    own, up = np.log1p(half / people), np.log(total[1])
     together = np.sqrt(own**2 + up**2 + 2 * min(up, 1.0) * own * up)
-    high = np.maximum(people, 1e-9) * np.exp(np.minimum(together, MOST_LOG))
-    parts = np.broadcast_arrays(people, np.maximum(low, 0.0), high)
-    return [
-        Total(people=p, low=a, high=b)
-        for p, a, b in zip(*(each.ravel().tolist() for each in parts), strict=True)
-    ]
+    return np.maximum(low, 0.0), people * np.exp(np.minimum(together, MOST_LOG))
 
 
 def _plain(value: float, centre: float, variance: float, total: tuple[float, float]) -> Total:

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.trajectories.compare import compare_trajectories, only
-from shoal.kinds.trajectories.methods import TrajectoryComparison, compared_methods
+from shoal.kinds.trajectories.compare import (
+    TrajectoryComparison,
+    compare_trajectories,
+    compared_methods,
+    only,
+)
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import LatticeSamples
 

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
-from shoal.attacks.models.interval_attack import fixed_given_data
 from shoal.errors import PlanError
+from shoal_baselines.attacks.interval_attack import fixed_given_data
 
 Interval = tuple[int, int]
 
