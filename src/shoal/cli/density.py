@@ -365,7 +365,15 @@ Examples:
 @click.option("--zones", metavar="ID,...", help="Zones of the sum.  [default: all]")
 @with_options(WHEN)
 @JSON
-def total(release: Path, zones: str | None, slots: str | None, as_json: bool, **where: Any) -> None:
+def total(
+    release: Path,
+    zones: str | None,
+    bbox: tuple[float, float, float, float] | None,
+    first: str | None,
+    last: str | None,
+    slots: str | None,
+    as_json: bool,
+) -> None:
     """People in zones and slots of a published density, added up, with a 95 % interval.
 
     A person observed at several places or in several slots is counted at each of them. The sum is computed
@@ -377,7 +385,7 @@ def total(release: Path, zones: str | None, slots: str | None, as_json: bool, **
     density = read_density(release)
     named = None if zones is None else [part.strip() for part in zones.split(",") if part.strip()]
     chosen = None if slots is None else parse_slots(slots)
-    found = density.total(named, chosen, **where)
+    found = density.total(named, chosen, bbox=bbox, start=first, end=last)
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2))
         return

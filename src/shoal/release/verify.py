@@ -159,7 +159,9 @@ KNOWN = {
     | {"adversary", "verified", "limits"},
     "package": {"name", "version"},
     "input": {"shape", "columns", "trips_with_noise", "trips_declared", "synthetic_trips"}
-    | {"users_with_noise", "synthetic_people"},
+    | {"users_with_noise", "synthetic_people"}
+    | {f"visits_with_noise{end}" for end in ("", "_low", "_high")}
+    | {f"clip_of_{name}_by_noise" for name in ("visits", "second_visits", "city", "regions", "zones")},
 }
 
 
