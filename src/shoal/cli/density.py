@@ -379,15 +379,15 @@ def total(
     A person observed at several places or in several slots is counted at each of them. The sum is computed
     from the published files of RELEASE alone and costs no budget.
     """
+    from shoal.kinds.ask import parse_slots
     from shoal.kinds.density.totals import read_density
-    from shoal.kinds.query.plan import parse_slots
 
     density = read_density(release)
     named = None if zones is None else [part.strip() for part in zones.split(",") if part.strip()]
     chosen = None if slots is None else parse_slots(slots)
-    found = density.total(named, chosen, bbox=bbox, start=first, end=last)
+    people = density.total(named, chosen, bbox=bbox, start=first, end=last)
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        click.echo(json.dumps(asdict(people), indent=2))
         return
-    ends = (f"{end:,.{density.decimals}f}" for end in (found.low, found.high))
-    click.echo(f"{found.people:,.{density.decimals}f} people   (95 % interval {' to '.join(ends)})")
+    ends = (f"{end:,.{density.decimals}f}" for end in (people.low, people.high))
+    click.echo(f"{people.people:,.{density.decimals}f} people   (95 % interval {' to '.join(ends)})")

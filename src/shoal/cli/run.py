@@ -404,7 +404,7 @@ def _plan_from(path: str, flags: dict[str, Any]) -> Any:
 def _asks(file: str | None, flags: dict[str, Any]):
     """The queries of a file, or the one that flags say; takes its flags out."""
     from shoal.errors import PlanError
-    from shoal.kinds.query.plan import Ask, parse_slots, read_asks
+    from shoal.kinds.ask import Ask, parse_slots, read_asks
 
     flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "first", "last", "slots")}
     if file is None:

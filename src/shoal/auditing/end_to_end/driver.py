@@ -23,7 +23,7 @@ from shoal.auditing.end_to_end.worlds import Rows, World
 from shoal.auditing.replay import Call, CallsDiffer, over_claim, over_parts, transcript_loss
 from shoal.errors import ShoalError
 from shoal.kinds import KINDS
-from shoal.kinds.query.plan import Ask
+from shoal.kinds.ask import Ask
 from shoal.kinds.run import run as run_kind
 from shoal.privacy.accounting import NANO, Loss, ceil_nano, cost_nano
 from shoal.privacy.ledger.book import open_ledger

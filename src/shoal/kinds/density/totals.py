@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array, eye_array, triu
 
 from shoal.errors import PlanError, SourceError
-from shoal.kinds.query.plan import Ask
+from shoal.kinds.ask import Ask
 from shoal.postprocess.density.sums import Covariance, Total, covariance_of, ready, total_of
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.verify import published_zones
@@ -162,10 +162,13 @@ def totals_problems(
     if covariance is None:
         yield f"{COVARIANCE} is not a covariance of these zones and slots."
         return
-    expected, found = totals_table(people, covariance, zones, clock, decimals), pq.read_table(folder / TOTALS)
+    expected, published = (
+        totals_table(people, covariance, zones, clock, decimals),
+        pq.read_table(folder / TOTALS),
+    )
     step = 1.5 * 10.0**-decimals  # sums of floating-point numbers may be rounded to the next one
     for name in SUMS[TOTALS]:
-        ours, theirs = expected[name], found[name]
+        ours, theirs = expected[name], published[name]
         if name.startswith("people"):
             ours, theirs = ours.to_numpy(), theirs.to_numpy()
             same = ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=1e-9, atol=step)

@@ -114,8 +114,8 @@ def correlation_of_zones(setting: Setting) -> csr_array:
     both = csr_array((1 - share) * (scale @ overlap @ scale) + share * near).tocoo()
     values = rounded(both.data)
     known = (values >= LEAST_SHARED) & (both.row != both.col)
-    kept = csr_array((values[known], (both.row[known], both.col[known])), shape=overlap.shape)
-    return csr_array(kept + eye_array(zones))
+    strong = csr_array((values[known], (both.row[known], both.col[known])), shape=overlap.shape)
+    return csr_array(strong + eye_array(zones))
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
