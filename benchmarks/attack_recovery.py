@@ -20,7 +20,7 @@ from numba import njit
 
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
-from shoal.attacks.runs.counts import Defender, Protection
+from shoal.attacks.runs.counts import Protection, publisher
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.city import prepare_simulation
@@ -59,10 +59,10 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
         clock=clock,
     )
     options = MethodOptions(users=preset.users, cap=clock.slots)
-    defender = Defender(visits, setting, clock, delta=DELTA, options=options, seed=SEED)
+    published = publisher(visits, setting, clock, delta=DELTA, options=options, seed=SEED)
     rows = []
     for protection in (Protection(), *(Protection(name, EPSILON) for name in DEFENCES)):
-        counts = visits.counts() if protection.method is None else defender.people(protection)
+        counts = visits.counts() if protection.method is None else published(protection)
         row = recover(true, xy, clock, protection, counts).row
         users = row.pop("users")
         rows.append({"city": name, "users": users, "places": len(xy), "slots": clock.slots, **row})

@@ -17,9 +17,11 @@ def manifest(**change) -> Manifest:
     """The manifest of a release that costs `loss`, with other fields as given."""
     loss = change.pop("loss", LOSS)
     guarantee = Guarantee.of(loss, delta=change.pop("delta", None), unit=Unit())
-    spend = {"name": "counts", "mechanism": "laplace", "rho": loss.rho}
+    spend = {"name": "counts", "mechanism": "laplace"}
     if loss.pure_epsilon_nano is not None:
         spend["epsilon"] = loss.pure_epsilon_nano / 1e9
+    else:
+        spend["rho"] = loss.rho
     fields = {
         "unit": Unit().sentence,
         "promise": guarantee.sentence,

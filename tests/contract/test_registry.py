@@ -128,10 +128,10 @@ def test_pipeline_runs_the_registered_mechanism_at_its_size(name):
     pipeline = pipeline_of(name, 1.0, delta_of(entry))
     world = pipeline.world
     assert type(pipeline.mechanism) is entry.mechanism
-    assert (world.slots, world.ell, world.cap) == (entry.size.slots, entry.size.ell, entry.size.cap)
-    assert world.weights.shape == (entry.size.zones, entry.size.places)
-    assert world.weights.column_l1 == entry.size.lattice  # the worst column is a whole visit
-    assert world.weights.column_l2_squared == entry.size.lattice**2
+    assert (world.slots, world.size.ell, world.size.cap) == (entry.size.slots, entry.size.ell, entry.size.cap)
+    assert world.size.setting.weights.shape == (entry.size.zones, entry.size.places)
+    assert world.size.setting.weights.column_l1 == entry.size.lattice  # the worst column is a whole visit
+    assert world.size.setting.weights.column_l2_squared == entry.size.lattice**2
 
 
 PAPERS = (

@@ -215,8 +215,8 @@ def test_a_dry_run_says_what_is_counted_and_the_error_to_expect(city, tmp_path, 
 def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
     from shoal.engine.visits import scalable_counts
-    from shoal.kinds.density.expected import expected_error
     from shoal.kinds.density.published import read_density
+    from shoal.kinds.density.verdict import expected_error
     from shoal.privacy.noise import OsNoise
     from shoal.stages.bounded import BoundedVisits
 

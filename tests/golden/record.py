@@ -53,11 +53,12 @@ def _helps(command: Any, path: str, parent: click.Context | None) -> Iterator[tu
 
 def world(folder: Path) -> None:
     """The simulated city of the releases of version 1, and a new ledger; the caller works in this folder."""
-    from shoal.privacy.ledger import open_ledger
+    from shoal.privacy.ledger import open_ledger, pots_within
 
     for name in ("sites.csv", "zones.geojson", "events.parquet", "trips.parquet", "queries.jsonl", "plans"):
         (shutil.copytree if (V1 / name).is_dir() else shutil.copy)(V1 / name, folder / name)
-    open_ledger(folder / "ledger.sqlite").create("golden", currency="rho", limit_nano=10**11)
+    pots = pots_within(20.0, 1e-6, 10.0)
+    open_ledger(folder / "ledger.sqlite").create("golden", pots=pots, delta=1e-6)
 
 
 def arguments(name: str) -> list[str]:

@@ -14,7 +14,7 @@ record costs with the carried in it, given whom it holds already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -97,7 +97,7 @@ def _insert_all(near: NearPairs, edges: Edges, carrier: np.ndarray, taken: np.nd
     """
     carrier = carrier.copy()
     everyone = np.arange(len(carrier))
-    beside_of = _Beside(near, edges)
+    beside_of = _beside(near, edges)
     for z in np.flatnonzero(carrier == everyone).tolist():
         if carrier[z] != z:
             continue  # paired with one before
@@ -117,30 +117,19 @@ def _insert_all(near: NearPairs, edges: Edges, carrier: np.ndarray, taken: np.nd
     return carrier
 
 
-class _Beside:
+def _beside(near: NearPairs, edges: Edges) -> Callable[[int, np.ndarray], Iterator[np.ndarray]]:
     """Where to look for a place for z: at its near pairs, then at more of those around, then anywhere."""
+    orders = [(ends, np.argsort(ends, kind="stable")) for ends in (edges.carrier, edges.carried)]
 
-    def __init__(self, near: NearPairs, edges: Edges) -> None:
-        self._near, self._edges = near, edges
-        self._orders = [np.argsort(ends, kind="stable") for ends in (edges.carrier, edges.carried)]
-
-    def __call__(self, z: int, carried_by: np.ndarray) -> Iterator[np.ndarray]:
-        edges = self._edges
-        out, back = (self._with(z, ends, order) for ends, order in self._ends())
+    def places(z: int, carried_by: np.ndarray) -> Iterator[np.ndarray]:
+        out, back = (order[slice(*np.searchsorted(ends, (z, z + 1), sorter=order))] for ends, order in orders)
         yield np.unique(np.concatenate([edges.carried[out], carried_by[edges.carrier[back]]]))
         for many in AROUND:
             if many < len(carried_by):
-                yield self._near.nearest(z, many)
+                yield near.nearest(z, many)
         yield np.arange(len(carried_by))
 
-    def _ends(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return zip((self._edges.carrier, self._edges.carried), self._orders, strict=True)
-
-    def _with(self, z: int, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Edges that have z at this end."""
-        low = np.searchsorted(ends, z, side="left", sorter=order)
-        high = np.searchsorted(ends, z, side="right", sorter=order)
-        return order[low:high]
+    return places
 
 
 def _between(near: NearPairs, carrier, taken, z: int, beside: np.ndarray) -> tuple[int, int] | None:

@@ -79,8 +79,8 @@ def scale_faults() -> list[str]:
         for whose, part in (("this process", drawn[:PART]), ("a child process", drawn[-PART:])):
             if kind == "laplace":  # mean size of discrete Laplace noise
                 size, expected = np.abs(part), 1 / np.sinh(1 / scale)
-            else:  # variance: that of the continuous law, but for 1e-4 at these scales
-                size, expected = np.square(part.astype(np.float64)), scale**2
+            else:  # variance of a rounded normal
+                size, expected = np.square(part.astype(np.float64)), scale**2 + 1 / 12
             if abs(size.mean() - expected) > DEVIATIONS * size.std() / np.sqrt(size.size):
                 faults.append(f"{kind} noise of {whose} is not of scale {scale:g}")
     return faults

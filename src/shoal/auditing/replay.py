@@ -7,6 +7,7 @@ exact privacy loss of this transcript follows from the difference of the queries
   gaussian  |dq|_2^2 / (2 sigma^2)  (rho)        laplace  |dq|_1 / b  (pure)
   choose    r^2 / 8 (rho), r (pure), r = range of the score change / scale
   above     2 |dq|_inf / scale (pure): the first value above a threshold (shoal/privacy/noise.py)
+  and, under GDP, rho = mu^2 / 2 of each: of Gaussian noise the same, of the others as gaussian.py has it
 and its sum must not exceed what the mechanism's loss() claims, nor the calls of a name what spends() claims
 under that name. It holds whatever the control flow does with noisy answers, since it holds for every
 transcript that was tried, also for arbitrary ones. `findings` tries a pipeline on pairs of neighbours, in
@@ -28,7 +29,8 @@ import numpy as np
 
 from shoal.auditing.pairs import Pair, crowd_pairs, edge_pairs, random_pairs, tie_pairs
 from shoal.auditing.pipelines.pipeline import Pipeline, World
-from shoal.privacy.accounting import NANO, Loss
+from shoal.privacy.accounting import NANO, TAU, Loss
+from shoal.privacy.gaussian import PURE_TO_GDP, mu_of_pure
 from shoal.privacy.noise import Noise, SeededNoise, first_above
 
 Parts = Mapping[str, Loss]
@@ -177,6 +179,7 @@ def replay(
     if not again.differs and again.released != recorded.released:
         problems.append("released bytes differ")
     rho, pure = transcript_loss(recorded.calls, again.calls)
+    problems += under_gdp(recorded.calls, again.calls, claim)
     raised = tuple(side.error[0] for side in (recorded, again) if side.error)
     problems += over_claim(rho, pure, claim)
     if parts is not None:
@@ -207,6 +210,32 @@ def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fr
     return rho, pure
 
 
+def transcript_gdp(first: list[Call], second: list[Call]) -> Fraction:
+    """mu^2 / 2 of the calls both runs made."""
+    total = Fraction(0)
+    for one, other in zip(first, second, strict=False):
+        rho, pure = transcript_loss([one], [other])
+        if one.kind == "gaussian" or not rho:
+            total += rho
+        elif one.kind == "choose":
+            total += rho * Fraction(PURE_TO_GDP)
+        elif pure is not None:
+            total += Fraction(mu_of_pure(float(pure) * (1 - 1e-12)) ** 2 / 2)
+    return total
+
+
+def under_gdp(first: list[Call], second: list[Call], claim: Loss) -> list[str]:
+    """Problems where a claim under GDP is below the loss, or leaves out the slack of Gaussian noise."""
+    if claim.gdp_nano is None:
+        return []
+    problems = []
+    if (rho := transcript_gdp(first, second)) > Fraction(claim.gdp_nano, NANO):
+        problems.append(f"loss above the claim: mu^2 / 2 = {float(rho):.6g} of {claim.gdp_nano / NANO:.6g}")
+    if claim.tau < TAU * len({call.name for call in first if call.kind == "gaussian"}):
+        problems.append("loss above the claim: the slack of Gaussian noise is left out")
+    return problems
+
+
 def _changes(one: np.ndarray, other: np.ndarray) -> list[int]:
     """The changes of cells that differ, exactly; and one 0 where some do not, which a choice can see."""
     differs = one != other
@@ -235,8 +264,10 @@ def over_parts(first: list[Call], second: list[Call], parts: Parts) -> list[str]
             problems.append(f"loss above the claim: nothing is charged for {name}")
             continue
         calls = [(one, other) for one, other in zip(first, second, strict=False) if one.name == name]
-        rho, pure = transcript_loss([one for one, _ in calls], [other for _, other in calls])
-        problems += [f"{excess} ({name})" for excess in over_claim(rho, pure, parts[name])]
+        sides = [one for one, _ in calls], [other for _, other in calls]
+        rho, pure = transcript_loss(*sides)
+        excesses = [*over_claim(rho, pure, parts[name]), *under_gdp(*sides, parts[name])]
+        problems += [f"{excess} ({name})" for excess in excesses]
     return problems
 
 
@@ -388,7 +419,7 @@ def _replayed(
 def audit_pairs(pipeline: Pipeline, extra: int = 0) -> list[Pair]:
     """The edge cases, ties, crowds, and `extra` random pairs."""
     world = pipeline.world
-    return _pairs(world.slots, world.ell, world.sites, extra)
+    return _pairs(world.slots, world.size.ell, world.size.places, extra)
 
 
 @lru_cache(maxsize=64)

@@ -316,8 +316,8 @@ def _above(bound: float | None, claim: float | None, what: str) -> list[str]:
 def worst_events(pipeline: Pipeline) -> Pair:
     """Two people, and one more who spends `ell` slots at a site that lies within one zone."""
     world = pipeline.world
-    crowd = tuple((user, at(user % world.slots), user % world.sites) for user in range(2))
-    return Pair("one user at the cap", crowd, tuple((NEW, at(slot), 0) for slot in range(world.ell)))
+    crowd = tuple((user, at(user % world.slots), user % world.size.places) for user in range(2))
+    return Pair("one user at the cap", crowd, tuple((NEW, at(slot), 0) for slot in range(world.size.ell)))
 
 
 def sample_whole(

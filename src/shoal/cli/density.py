@@ -236,8 +236,8 @@ NOISE = (
 def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: Any) -> None:
     """Share a budget over many releases about the same people, such as the weeks of a year.
 
-    Each release gets the same share of rho: costs add up in zCDP, so all of them together stay within epsilon
-    and delta. Release with the share as it is printed: shoal density run --rho ... Nothing is spent here.
+    Each release gets the same share of rho, which adds up, so all of them together stay within epsilon and
+    delta. Release with the share as it is printed: shoal density run --rho ... Nothing is spent here.
     """
     from shoal.kinds.density.year import windows, write_week_plans
     from shoal.kinds.plan import read_plan
@@ -259,22 +259,26 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
 
 def _year(chosen: dict[str, Any], population: Population | None) -> YearPlan:
     from shoal.errors import PlanError
-    from shoal.privacy.accounting import NANO
+    from shoal.kinds.density.year import rho_pot
+    from shoal.privacy.accounting import NANO, PURE
 
-    if population is not None and population.currency != "rho":
+    if population is None:
+        return YearPlan.from_settings(chosen)
+    pot = rho_pot(population)
+    if pot.law == PURE:
         raise PlanError(
             "year-currency",
             f'"{population.name}" is counted in pure epsilon, where each of n releases gets epsilon / n.',
             "Pass that as --epsilon to `shoal density run --method laplace`.",
         )
-    if population is not None and not {"epsilon", "rho"} & chosen.keys():
-        if population.left_nano == 0:
+    if not {"epsilon", "rho"} & chosen.keys():
+        if pot.left_nano == 0:
             raise PlanError(
-                "year-budget", f'"{population.name}" has nothing left.', "See `shoal ledger raise`."
+                "year-budget", f'"{population.name}" has nothing left.', "Name another population."
             )
-        chosen["rho"] = population.left_nano / NANO
-    delta = {"delta": float(population.delta)} if population is not None and population.delta else {}
-    return YearPlan.from_settings({**delta, **chosen})
+        chosen["rho"] = pot.left_nano / NANO
+    delta = {} if pot.delta is None else {"delta": pot.delta}
+    return replace(YearPlan.from_settings({**delta, **chosen}), law=pot.law)
 
 
 def _settings(base: dict[str, Any], shares: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -323,12 +327,11 @@ def _print(shares: YearPlan, name: str | None, population: Population | None, we
 
 
 def _print_ledger(shares: YearPlan, population: Population) -> None:
-    from shoal.privacy.accounting import show_nano
+    from shoal.kinds.density.year import rho_pot
 
     remaining = shares.in_ledger(population)
-    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     click.secho(
-        f'"{population.name}" has rho = {left} left of {limit}: enough for '
+        f'"{population.name}": {rho_pot(population).line}; enough for '
         f"{remaining['releases_left']:,} such releases"
         + ("." if remaining["fits"] else ", which is not all of them."),
         fg=None if remaining["fits"] else "red",

@@ -13,8 +13,9 @@ import click
 from shoal.cli.main import JSON, with_options
 from shoal.cli.printing import draw_table
 from shoal.errors import GuaranteeError, LedgerError, PlanError
-from shoal.privacy.accounting import epsilon_for, nano, rho_for, show_nano
-from shoal.privacy.ledger import Population, Spend, open_ledger
+from shoal.privacy.accounting import GDP, ZCDP, check_delta, check_epsilon, nano, rho_for
+from shoal.privacy.ledger import Population, Pot, Spend, open_ledger, pots_within
+from shoal.privacy.ledger.pots import ONE_POT, raised_within
 
 
 @click.group()
@@ -27,10 +28,12 @@ def ledger() -> None:
 
 _AMOUNTS = with_options(
     (
-        click.option("--epsilon", type=float, help="Lifetime epsilon at --delta; counted in rho."),
+        click.option("--epsilon", type=float, help="Lifetime epsilon, half of it for pure releases."),
         click.option("--delta", type=float, help="Delta for --epsilon, 1e-6 say."),
-        click.option("--rho", help="Lifetime rho (zCDP)."),
-        click.option("--pure-epsilon", help="Lifetime epsilon for pure releases only."),
+        click.option(
+            "--pure-epsilon", type=float, help="Part of --epsilon for pure releases; alone: all of it."
+        ),
+        click.option("--rho", help="One lifetime limit in rho (zCDP), instead of the others."),
         click.option("--note", default="", help="A line to remember it by."),
     )
 )
@@ -43,46 +46,90 @@ _AMOUNTS = with_options(
 def create(name: str, note: str, as_json: bool, **budget: Any) -> None:
     """Open population NAME: the people in the data, with one budget for all releases about them.
 
-    Give --epsilon with --delta, or --rho, or --pure-epsilon.
+    Give --epsilon with --delta. The budget has two parts, which are fixed: one for releases with Gaussian
+    noise, one for pure releases. A method's family of noise decides which part pays.
     """
-    currency, limit_nano = _limit(**budget)
     book = open_ledger()
-    book.create(name, currency=currency, limit_nano=limit_nano, delta=budget["delta"], note=note)
+    if budget["rho"] is None and budget["epsilon"] is not None:
+        epsilon, delta, pure = (budget[each] for each in ("epsilon", "delta", "pure_epsilon"))
+        if delta is None and pure is None:
+            raise PlanError("delta-missing", "--epsilon needs a --delta.", "Pass --delta 1e-6, say.")
+        limits = pots_within(check_epsilon(epsilon), None if delta is None else check_delta(delta), pure)
+        book.create(name, pots=limits, delta=delta, note=note)
+    else:
+        currency, limit_nano = _limit(**budget)
+        book.create(name, currency=currency, limit_nano=limit_nano, delta=budget["delta"], note=note)
     _print_one(book.state().population(name), as_json)
 
 
-@ledger.command("raise", epilog="Example:  shoal ledger raise paris-2026 --epsilon 6 --delta 1e-6")
+@ledger.command("raise", epilog="Example:  shoal ledger raise paris-2026 --epsilon 6")
 @click.argument("name")
 @_AMOUNTS
 @JSON
 def raise_(name: str, note: str, as_json: bool, **budget: Any) -> None:
-    """Set a larger lifetime budget for population NAME."""
+    """Set a larger lifetime budget for population NAME.
+
+    --epsilon is that of both parts together, of which the pure part stays as it is unless --pure-epsilon is
+    given. The guarantee at the new limit holds only if the decision did not depend on answers.
+    """
     _set_limit("raise_limit", name, note, as_json, budget)
 
 
-@ledger.command(epilog="Example:  shoal ledger lower paris-2026 --epsilon 3 --delta 1e-6")
+@ledger.command(epilog="Example:  shoal ledger lower paris-2026 --epsilon 3")
 @click.argument("name")
 @_AMOUNTS
 @JSON
 def lower(name: str, note: str, as_json: bool, **budget: Any) -> None:
-    """Set a smaller lifetime budget for population NAME, never below what is spent."""
+    """Set a smaller lifetime budget for population NAME, never below what is spent.
+
+    Parts of a budget are fixed once a release was reserved.
+    """
     _set_limit("lower_limit", name, note, as_json, budget)
 
 
 def _set_limit(method: str, name: str, note: str, as_json: bool, budget: dict[str, Any]) -> None:
     book = open_ledger()
-    population = book.state().population(name)
-    if budget["epsilon"] is not None and budget["delta"] is None and population.delta:
-        budget["delta"] = float(population.delta)
+    for pot, limit_nano in _new_limits(book.state().population(name), budget).items():
+        getattr(book, method)(name, limit_nano, pot=pot, note=note)
+    _print_one(book.state().population(name), as_json)
+    if method == "raise_limit" and not as_json:
+        click.echo(RAISED)
+
+
+RAISED = (
+    "Recorded with its date. A guarantee over a lifetime is for limits fixed in advance: it holds at the new "
+    "limit only if the decision to raise it did not depend on answers that were released."
+)
+
+
+def _new_limits(population: Population, budget: dict[str, Any]) -> dict[str, int]:
+    """The limits that the flags ask for, by pot."""
+    given = budget["delta"]
+    if given is not None and population.delta and given != float(population.delta):
+        raise PlanError(
+            "budget-delta",
+            f"the budget of this population is read at delta {population.delta}; got {given:g}.",
+            "Leave --delta out.",
+        )
+    if not population.has_one_limit:
+        if budget["rho"] is not None or (budget["epsilon"], budget["pure_epsilon"]) == (None, None):
+            raise PlanError(
+                "budget-missing",
+                "this population needs --epsilon or --pure-epsilon.",
+                "Pass --epsilon 6, say.",
+            )
+        return raised_within(population, budget["epsilon"], budget["pure_epsilon"])
+    if budget["epsilon"] is not None and given is None and population.delta:
+        budget = {**budget, "delta": float(population.delta)}
     currency, limit_nano = _limit(**budget)
     if currency != population.currency:
         raise PlanError(
             "budget-currency",
-            f'the population "{name}" is counted in {population.currency}; the new limit is in {currency}.',
+            f'the population "{population.name}" is counted in {population.currency}; the new limit is in '
+            f"{currency}.",
             "Pass --pure-epsilon." if population.currency == "epsilon" else "Pass --rho or --epsilon.",
         )
-    getattr(book, method)(name, limit_nano, note=note)
-    _print_one(book.state().population(name), as_json)
+    return {ONE_POT: limit_nano}
 
 
 @ledger.command(epilog="Example:  shoal ledger supersede paris-2026 release-old release-new")
@@ -200,13 +247,13 @@ def verify(context: click.Context, head: str | None, as_json: bool) -> None:
 
 
 def _limit(
-    *, epsilon: float | None, delta: float | None, rho: str | None, pure_epsilon: str | None
+    *, epsilon: float | None, delta: float | None, rho: str | None, pure_epsilon: float | None
 ) -> tuple[str, int]:
-    """The currency and the limit in nano that the flags ask for; exactly one budget."""
+    """The currency and the limit in nano of a population with one limit; exactly one budget."""
     if sum(value is not None for value in (epsilon, rho, pure_epsilon)) != 1:
         raise PlanError(
             "budget-missing",
-            "a population needs one budget: --epsilon with --delta, or --rho, or --pure-epsilon.",
+            "a population needs one budget: --epsilon with --delta, or --pure-epsilon, or --rho.",
             "Pass --epsilon 1 --delta 1e-6, say.",
         )
     if pure_epsilon is not None:
@@ -215,7 +262,7 @@ def _limit(
         return "rho", nano(rho)
     if epsilon is None or delta is None:
         raise PlanError("delta-missing", "--epsilon needs a --delta.", "Pass --delta 1e-6, say.")
-    return "rho", rho_for(epsilon, delta)
+    return "rho", rho_for(epsilon, delta, ZCDP)
 
 
 def _print_one(population: Population, as_json: bool) -> None:
@@ -227,25 +274,21 @@ def _print_one(population: Population, as_json: bool) -> None:
 
 
 def _described(population: Population, *, rows: bool) -> dict[str, Any]:
+    lifetime = population.lifetime
     answer: dict[str, Any] = {
         "name": population.name,
-        "currency": population.currency,
-        "limit_nano": population.limit_nano,
-        "spent_nano": population.spent_nano,
-        "left_nano": population.left_nano,
+        "pots": population.described(),
         "delta": float(population.delta) if population.delta else None,
+        "lifetime": None if lifetime is None else {"epsilon": lifetime[0], "delta": lifetime[1]},
         "units": population.units,
         "warning": population.mixture or None,
         "tuned_on_private_data": population.tuned,
         "note": population.note,
         "created": population.at,
     }
-    if population.currency == "rho" and population.delta:
-        delta = float(population.delta)
-        answer["epsilon_limit"] = epsilon_for(population.limit_nano, delta)
-        answer["epsilon_spent"] = epsilon_for(population.spent_nano, delta)
     if rows:
-        names = ("seq", "at", "what", "key", "unit", "law", "cost_nano", "status", "path", "source_digest")
+        names = ("seq", "at", "what", "key", "unit", "law", "pot", "tau", "cost_nano", "status", "path")
+        names = (*names, "source_digest")
         answer["spends"] = [{name: getattr(spend, name) for name in names} for spend in population.spends]
         answer["releases"] = [
             {"path": each.path, "manifest_sha256": (digest := each.manifest_sha256)}
@@ -260,32 +303,56 @@ _BAR = 10
 
 
 def print_populations(populations: Iterable[Population]) -> None:
-    """One line per population: limit, spent, left, and what that means at its delta."""
+    """One line per part of a budget: limit, spent, left; then the guarantee over all releases."""
     populations = list(populations)
     if not populations:
         print("The ledger has no population yet. Make one with `shoal ledger create`.")
         return
     rows = [
         (
-            each.name,
-            _bar(each),
-            f"{each.currency} {_short(each.spent_nano, up=True)} of {_short(each.limit_nano)}",
-            _short(each.left_nano),
-            _epsilon(each),
+            each.name if number == 0 else "",
+            _bar(pot),
+            pot.line,
+            pot.shown(pot.left_nano, up=False) if pot.law != GDP else _fits(pot),
         )
         for each in populations
+        for number, pot in enumerate(each.pots.values())
     ]
-    header = ("population", "budget", "spent", "left", "spent as epsilon")
-    draw_table(header, rows, wraps=(0, 2, 3, 4))
+    draw_table(("population", "budget", "spent", "left"), rows, wraps=(0, 2, 3))
     for each in populations:
-        if each.mixture:
-            print(f"{each.name}: {each.mixture}")
+        for line in (each.mixture, each.lifetime_line, _if_new(each)):
+            if line:
+                print(f"{each.name}: {line}")
+
+
+def _fits(pot: Pot) -> str:
+    """The largest epsilon of one more Gaussian release: epsilons of these do not add up."""
+    return f"{pot.shown(pot.left_nano, up=False)} in one release"
+
+
+def _if_new(population: Population) -> str:
+    """What the same epsilon pays for in a population made now, if this one has a limit in rho."""
+    if population.law != ZCDP or population.lifetime is None:
+        return ""
+    epsilon, delta = population.lifetime
+    more = rho_for(epsilon, delta, GDP) / population.one.limit_nano
+    return (
+        "made with one limit in rho, which it keeps. At the same epsilon a population made now has "
+        f"{100 * (more - 1):.0f} % more for Gaussian noise ({100 * (1 - more**-0.5):.1f} % less noise), and "
+        "counts pure releases in a part of their own."
+    )
 
 
 def print_rows(population: Population) -> None:
     """Every spend with its folder, and everything else that was noted, in the order it happened."""
     lines = [
-        (each.at, each.what, each.path, show_nano(each.cost_nano), _status(population, each))
+        (
+            each.at,
+            each.what,
+            each.path,
+            population.pots[each.pot].shown(each.cost_nano),
+            _status(population, each),
+        )
         for each in population.spends
     ]
     for note in population.notes:
@@ -297,7 +364,7 @@ def print_rows(population: Population) -> None:
         (at[:16].replace("T", " "), f"{what}\n{_near(path)}" if path else what, cost, fill(status, 14))
         for at, what, path, cost, status in sorted(lines)
     ]
-    header = ("when (UTC)", "what, and where", population.currency, "status")
+    header = ("when (UTC)", "what, and where", "price", "status")
     draw_table(header, rows, wraps=(1,))
 
 
@@ -312,27 +379,11 @@ def _near(path: str) -> str:
     return shown if shown.isprintable() else ascii(shown)
 
 
-def _bar(population: Population) -> str:
+def _bar(pot: Pot) -> str:
     """Filled by what is spent; never empty once something is spent, never full while something is left."""
-    full = population.spent_nano * _BAR // population.limit_nano
-    full = max(full, 1) if population.spent_nano else 0
+    full = pot.spent_nano * _BAR // max(pot.limit_nano, 1)
+    full = max(full, 1) if pot.spent_nano else 0
     return "█" * full + "░" * (_BAR - full)
-
-
-def _short(nano: int, *, up: bool = False) -> str:
-    """Four digits after the point, rounded so that nothing looks better than it is; --json has all."""
-    step = 10**5
-    return show_nano(-(-nano // step) * step if up else nano // step * step)
-
-
-def _epsilon(population: Population) -> str:
-    if population.currency == "epsilon":
-        return "pure, as it is"
-    if not population.delta:
-        return ""
-    delta = float(population.delta)
-    spent, limit = epsilon_for(population.spent_nano, delta), epsilon_for(population.limit_nano, delta)
-    return f"{spent:.3f} of {limit:.3f} at {delta:g}"
 
 
 _NOTED = {

@@ -172,8 +172,7 @@ def _result_json(prepared: Prepared, result: RunResult, population: Population) 
         return summary
     return summary | {
         "guarantee": prepared.guarantee.to_manifest(),
-        "budget_left_nano": population.left_nano,
-        "budget_currency": population.currency,
+        "budget": population.described(),
     }
 
 
@@ -194,43 +193,43 @@ def _print_changed(prepared: Prepared, result: RunResult) -> None:
 def _price(prepared: Prepared, population: Population | None) -> list[tuple[str, str]]:
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
-    from shoal.privacy.accounting import cost_nano, show_nano
+    from shoal.kinds.describe import pot_of
+    from shoal.privacy.accounting import PURE, show_nano
 
     if prepared.mechanism is None:
         return []
     loss, mechanism = prepared.mechanism.loss(), prepared.mechanism
-    pure = loss.pure_epsilon_nano is not None
+    law, promised = prepared.guarantee.law, prepared.guarantee
 
     def shown(spend: Any) -> str:
-        return show_nano(spend.pure_epsilon_nano or 0 if pure else spend.rho_nano)
+        return show_nano(spend.amount(law))
 
-    lines = [("spends", f"{'epsilon, pure' if pure else 'rho'} = {shown(loss)}: in these parts")]
+    rho = "" if law == PURE else f" at delta = {promised.delta:g}, rho = {shown(loss)}"
+    lines = [("spends", f"epsilon = {promised.epsilon:g}{rho}: in these parts")]
     for name, spend in mechanism.spends():
         lines.append((f"  {name}", f"{shown(spend):<11}  for {prepared.pays_for.get(name, name)}"))
     if population is None:
         return lines
     try:
-        charged = f"{population.currency} = {show_nano(cost_nano(loss, population.currency))} charged; "
-    except LedgerError:  # the population takes pure releases only
+        pot = population.pot_for(loss, pot_of(prepared.plan))
+        charged = f"{pot.shown(pot.cost(loss))} charged to the {pot.title}; "
+    except LedgerError:  # the pot takes pure releases only
         charged = ""
     return [*lines, ("budget", f"{charged}{_left(population)}")]
 
 
 def spent(prepared: Any, population: Population, reused: bool) -> str:
-    """What the run cost, and what is left of the population's budget."""
-    from shoal.privacy.accounting import cost_nano, show_nano
+    """What the run cost, and what is spent of the population's budget."""
+    from shoal.kinds.describe import pot_of
 
-    cost = cost_nano(prepared.mechanism.loss(), population.currency)
-    amount = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
+    loss = prepared.mechanism.loss()
+    pot = population.pot_for(loss, pot_of(prepared.plan))
+    amount = "nothing" if reused else pot.shown(pot.cost(loss))
     return f"{amount} spent; {_left(population)}"
 
 
 def _left(population: Population) -> str:
-    from shoal.privacy.accounting import show_nano
-
-    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
-    has = f'"{population.name}" has {population.currency} = {left} left of {limit}'
-    return ". ".join([has, *filter(None, [population.mixture])])
+    return ". ".join([f'"{population.name}": {population.line}', *filter(None, [population.mixture])])
 
 
 def print_page(

@@ -167,6 +167,9 @@ def source_changed() -> SourceError:
 
 
 CODE_NAMES = tuple(REASONS)
+SWAPPED = (
+    "Longitude and latitude look swapped: name them the other way round, --column lon=... --column lat=..."
+)
 # What to look at when most rows are bad for one reason.
 LIKELY_CAUSES = {
     "unparsable-row": "Check the delimiter (--delimiter) and the encoding, which must be UTF-8.",
@@ -193,6 +196,7 @@ class RowReport:
     unit: str = "row"  # "row" of a Parquet file, "line" of a CSV file; both start at 1
     offset_times: int = 0  # text times that name an offset from UTC
     naive_times: int = 0  # text times that do not
+    swapped: int = 0  # bad coordinates that would be good the other way round, and only so
     unread_time: str | None = None  # the first time that could not be read, as it is written
 
     @property
@@ -227,6 +231,8 @@ class RowReport:
 
     def remedy(self) -> str:
         """A few bad rows can be left out; where most are bad, the description of the source is wrong."""
+        if self.swapped and 2 * self.swapped >= self.by_reason.get("bad-coordinate", 0):
+            return SWAPPED
         if 2 * self.bad <= self.rows:
             return "Repair them, or leave them out with --on-bad-row drop."
         usual = max(self.by_reason, key=lambda reason: self.by_reason[reason])
@@ -287,6 +293,7 @@ def check_rows(
         unit="row" if source.format == "parquet" else "line",
         offset_times=counted.styles[OFFSET],
         naive_times=counted.styles[NAIVE],
+        swapped=counted.swapped,
         unread_time=unread,
     )
 
@@ -299,10 +306,19 @@ class FoundRows:
     styles: Counter[int] = field(default_factory=Counter)
     by_file: dict[str, Counter[str]] = field(default_factory=dict)
     examples: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    swapped: int = 0
 
     def add(
-        self, file: str, code: int, count: int, offset: int, naive: int, numbers: list[int] | None
+        self,
+        file: str,
+        code: int,
+        count: int,
+        offset: int,
+        naive: int,
+        numbers: list[int] | None,
+        swapped: int = 0,
     ) -> None:
+        self.swapped += swapped
         name = CODE_NAMES[code]
         self.counts[name] += count
         self.styles[OFFSET] += offset
@@ -322,9 +338,12 @@ def counts_sql(source: EventSource, site_type: str | None, limit: int, with_flag
         for style in (OFFSET, NAIVE)
     ]
     numbers = f"min(row, {int(limit)}) FILTER (reason <> 0)"
-    return (
-        f"SELECT file, reason, count(*), {', '.join(totals)}, {numbers} FROM ({events}) GROUP BY file, reason"
-    )
+    swapped = "0"
+    if not (source.shape.has_sites or source.planar):
+        good = f"reason = {CODE_NAMES.index('bad-coordinate')} AND abs(x) <= 90 AND abs(y) BETWEEN 90 AND 180"
+        swapped = f"count(*) FILTER ({good})"
+    counts = f"count(*), {', '.join(totals)}, {numbers}, {swapped}"
+    return f"SELECT file, reason, {counts} FROM ({events}) GROUP BY file, reason"
 
 
 def find_unread(cursor, source: EventSource, site_type) -> str | None:

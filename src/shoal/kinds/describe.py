@@ -14,17 +14,18 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError, printable
 from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name, written
 from shoal.mechanisms.method import Method
-from shoal.privacy.accounting import NANO, Budget, Loss, compose, cost_nano
+from shoal.privacy.accounting import NANO, PURE, Budget, Loss, compose
 from shoal.privacy.guarantee import TRIP, Guarantee, Unit
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Population
-from shoal.privacy.ledger.rules import check_budget, refuse_other_unit
+from shoal.privacy.ledger.pots import check_budget
+from shoal.privacy.ledger.rules import refuse_other_unit
 from shoal.release.manifest import MANIFEST, Manifest, with_audit_case
 from shoal.release.staging import MEGA, Needs, absolute, check_needs, refuse_existing, staging_path
 from shoal.release.verify import sha256_file
@@ -171,7 +172,7 @@ class Prepared(Protocol):
         return _sha256(["source", contents_of(self.source)])
 
 
-def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: float | None) -> Manifest:
+def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: Any) -> Manifest:
     """Manifest of a private release before its files are hashed.
 
     `noisy`: what is known of the input once noise was added.
@@ -182,7 +183,7 @@ def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: floa
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
         public=prepared.public(),
-        spends=spends_of(prepared.mechanism, prepared.pays_for),
+        spends=spends_of(prepared.mechanism, prepared.pays_for, guarantee.law),
         population=plan.population,
         input={"shape": str(source.shape), "columns": sorted(source.columns), **noisy},
         columns={name: dict(columns) for name, columns in prepared.files().items()},
@@ -213,18 +214,19 @@ def check_spends(mechanism: Any, budget: Budget) -> None:
     """The named spends must add up to the loss, and the loss must stay within the budget."""
     loss = mechanism.loss()
     listed = compose(spend for _, spend in mechanism.spends())
-    within, _ = Budget(budget.left, budget.pure).take("whole", 1)
+    within, _ = replace(budget, taken=()).take("whole", 1)
     if not within.covers(loss):
         raise GuaranteeError("over-budget", "the noise is too small for the requested privacy.")
     if listed != loss:
         raise GuaranteeError("spends", "the spends of the mechanism do not add up to its loss.")
 
 
-def promised(plan: Any, loss: Loss, unit: Unit) -> Guarantee:
+def promised(plan: Any, loss: Loss, unit: Unit, budget: Budget) -> Guarantee:
     """The guarantee that was asked for, within which the noise is set; a rho is converted as it was spent."""
+    law = PURE if budget.pure else budget.law
     if plan.epsilon is None:
-        return Guarantee.of(loss, delta=plan.delta, unit=unit)
-    return Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=loss, unit=unit)
+        return Guarantee.of(loss, delta=plan.delta, unit=unit, law=law)
+    return Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=loss, unit=unit, law=law)
 
 
 def priced(
@@ -241,20 +243,21 @@ def priced(
         "setting": setting,
         "method": method,
         "mechanism": mechanism,
-        "guarantee": promised(plan, mechanism.loss(), unit),
+        "guarantee": promised(plan, mechanism.loss(), unit, budget),
     }
 
 
-def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
-    """Each named spend with what it pays for and what it costs, in order."""
+def spends_of(mechanism: Spending, pays_for: Mapping[str, str], law: str) -> list[dict]:
+    """Each named spend with what it pays for and what it costs by a law, in order."""
     listed = []
     for name, loss in mechanism.spends():
-        spend = {
+        spend: dict[str, Any] = {
             "name": name,
             "pays_for": pays_for.get(name, ""),
             "mechanism": mechanism.name,
-            "rho": loss.rho,
         }
+        if law != PURE:
+            spend["rho"] = loss.amount(law) / NANO
         if loss.pure_epsilon_nano is not None:
             spend["epsilon"] = loss.pure_epsilon_nano / NANO
         listed.append(spend)
@@ -284,8 +287,8 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
             "unit": prepared.unit_sentence,
             "promise": prepared.guarantee.sentence,
             "guarantee": prepared.guarantee.to_manifest(),
-            "spends": spends_of(prepared.mechanism, prepared.pays_for),
-            "budget": price_of(prepared.mechanism.loss(), population),
+            "spends": spends_of(prepared.mechanism, prepared.pays_for, prepared.guarantee.law),
+            "budget": price_of(prepared, population),
         }
     if needs is not None:
         summary["resources"] = needs.to_plain(Path(prepared.out))
@@ -296,20 +299,32 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
     return {**summary, "obstacles": lines, "exit_code": stops[0].exit_code if stops else 0, **foreseen}
 
 
-def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None:
-    """Charge to the population's budget, and the rest of it; None without a budget."""
+def price_of(prepared: Prepared, population: Population | None) -> dict[str, Any] | None:
+    """Charge to the pot that pays, and the rest of it; None without a budget."""
     if population is None:
         return None
+    loss = prepared.mechanism.loss()
+    pot = population.pot_for(loss, pot_of(prepared.plan))
     try:
-        cost = cost_nano(loss, population.currency)
-    except LedgerError:  # the population takes pure releases only
+        cost = pot.cost(loss)
+    except LedgerError:  # the pot takes pure releases only
         cost = None
     return {
-        "currency": population.currency,
-        "limit_nano": population.limit_nano,
-        "left_nano": population.left_nano,
+        "pot": pot.name,
+        "title": pot.title,
+        "currency": pot.currency,
+        "limit_nano": pot.limit_nano,
+        "left_nano": pot.left_nano,
         "cost_nano": cost,
+        "epsilon": None if cost is None else pot.epsilon(cost),
+        "epsilon_spent": pot.epsilon(pot.spent_nano),
+        "epsilon_limit": pot.epsilon(pot.limit_nano),
     }
+
+
+def pot_of(plan: Any) -> str:
+    """The pot that a plan names; empty: that of its family of noise."""
+    return getattr(plan, "pot", "") or getattr(getattr(plan, "place", None), "pot", "")
 
 
 def obstacles(prepared: Prepared, ledger: Ledger, population: Population | None) -> list[ShoalError]:
@@ -325,8 +340,13 @@ def obstacles(prepared: Prepared, ledger: Ledger, population: Population | None)
         if population is not None and prepared.mechanism is not None:
             loss, owner = prepared.mechanism.loss(), population
             checks.append(lambda: refuse_other_unit(owner, plan.unit))
-            checks.append(lambda: check_budget(owner, cost_nano(loss, owner.currency)))
+            checks.append(lambda: _check_budget(owner, loss, pot_of(plan)))
     return [error for check in checks if (error := _refusal(check)) is not None]
+
+
+def _check_budget(owner: Population, loss: Loss, named: str) -> None:
+    pot = owner.pot_for(loss, named)
+    check_budget(owner, pot, pot.cost(loss), loss)
 
 
 def _missing(stored: AlreadyReleased) -> list[ShoalError]:
@@ -428,7 +448,7 @@ def unit_sentence(unit: Unit) -> str:
     """
     if unit.name != "user":
         return unit.sentence
-    column = printable(unit.column).replace("\n", " ")
+    column = unit.column if unit.column.isprintable() else printable(unit.column).replace("\n", " ")
     return f'{unit.sentence} A person is one value of the column "{column}".'
 
 

@@ -16,6 +16,7 @@ from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan, TripRule, elsewhere, written
 from shoal.privacy.accounting import LARGEST_EPSILON, Budget, check_delta
 from shoal.privacy.guarantee import TRIP, Unit, declared_size, population_name
+from shoal.privacy.ledger import law_of
 from shoal.privacy.ledger.rules import is_sha256
 from shoal.setting import Plan, rule, setting
 from shoal.space.plan import is_coordinate
@@ -224,12 +225,31 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
+@dataclass(frozen=True, kw_only=True)
+class PaidPlan(ReleasePlan):
+    """What the plans of every differentially private kind state."""
+
+    pot: str | None = setting(
+        None,
+        "Part of the population's budget that pays: gaussian or pure.",
+        choices=("gaussian", "pure"),
+        shown="that of the noise",
+        last=2,
+        label="Paid from",
+    )
+
+    @property
+    def law(self) -> str:
+        """The law by which the population's releases are priced, where they are not pure."""
+        return law_of(self.population)
+
+
 MOST_PER_USER = 1_000_000
 Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TripPlan(ReleasePlan):
+class TripPlan(PaidPlan):
     """What every plan of trips states."""
 
     trip_rule: TripRule | None = setting(
@@ -279,7 +299,7 @@ class TripPlan(ReleasePlan):
         return Clock(**asdict(self.window))
 
     def budget(self) -> Budget:
-        return Budget.of(self.epsilon, self.delta)
+        return Budget.of(self.epsilon, self.delta, self.law)
 
     @property
     def per_unit(self) -> int:

@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError, SourceError, printable
 from shoal.events.schema import LEAST_ROWS, EventSource, ForeignSource, Shape
-from shoal.kinds.describe import Prepared, manifest_of, release_name
+from shoal.kinds.describe import Prepared, manifest_of, pot_of, release_name
 from shoal.kinds.kind import KINDS
 from shoal.kinds.verdict import Verdict
-from shoal.privacy.accounting import cost_nano, show_nano
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import (
@@ -43,7 +42,8 @@ from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import plain, write_page
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
-from shoal.release.verify import sha256_file, window_of
+from shoal.release.verify import sha256_file
+from shoal.space.clock import window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +75,7 @@ class RunResult:
 
 
 Test = Callable[["pa.RecordBatch"], bool]
+Locate = Callable[[Any, Any], Any]
 
 
 def some(batch: pa.RecordBatch) -> bool:
@@ -143,7 +144,9 @@ class Build:
         if not self.allow_empty and not self.anybody():
             message, remedy = self.nobody
             raise PlanError(
-                "nobody-counted", f"{message}; nothing was spent.", f"{remedy} --allow-empty runs it anyway."
+                "nobody-counted",
+                f"{message}{self._why_nobody()}; nothing was spent.",
+                f"{remedy} --allow-empty runs it anyway.",
             )
         self._check_guessed_user()
 
@@ -155,9 +158,22 @@ class Build:
         """Whether any batch of events in the window passes `test`; stops reading at the first one."""
         raise NotImplementedError
 
+    @property
+    def locate(self) -> Locate | None:
+        """Tells which points x, y lie on the map; None where events have no points, or there is no map."""
+        return None
+
     def anybody(self) -> bool:
         """Whether anything would be counted."""
-        return self.any_event()
+        return self.any_event(some if self.locate is None else partial(_located, self.locate))
+
+    def _why_nobody(self) -> str:
+        """What points that all lie off the map suggest, for the owner."""
+        if self.locate is None or not self.any_event():
+            return ""
+        if self.any_event(partial(_swapped, self.locate)):
+            return "; longitude and latitude look swapped, since points do lie there the other way round"
+        return "" if self.any_event(_not_at_zero) else "; all points are at 0,0, as if positions were missing"
 
     def _check_guessed_user(self) -> None:
         """A column of users that was guessed and differs in every row is probably a row number."""
@@ -275,6 +291,7 @@ def _release(making: Build, ledger: Ledger, owner: Path | None) -> Committed:
         out=Path(prepared.out),
         what=prepared.what(),
         unit=plan.unit,
+        pot=pot_of(plan),
         source_digest=prepared.source_digest(),
         supersedes=plan.supersedes or None,
         earlier_key=prepared.earlier_key,
@@ -331,6 +348,18 @@ def any_row(
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def _located(locate: Locate, batch: pa.RecordBatch) -> bool:
+    return bool(locate(batch["x"].to_numpy(), batch["y"].to_numpy()).any())
+
+
+def _swapped(locate: Locate, batch: pa.RecordBatch) -> bool:
+    return bool(locate(batch["y"].to_numpy(), batch["x"].to_numpy()).any())
+
+
+def _not_at_zero(batch: pa.RecordBatch) -> bool:
+    return bool(batch["x"].to_numpy().any() or batch["y"].to_numpy().any())
 
 
 def _repeats(per_row: int, batch: pa.RecordBatch) -> bool:
@@ -510,15 +539,16 @@ def _earlier(path: Path, manifest_sha256: str) -> Path:
 
 
 def budget_of(ledger: Ledger, prepared: Any) -> dict:
-    """The population's budget before and after a release, for the owner's page."""
-    population = ledger.state().population(prepared.plan.population)
-    seeded = prepared.plan.seed is not None
-    paid = 0 if seeded else cost_nano(prepared.mechanism.loss(), population.currency)
-    return {
-        "population": population.name,
-        "currency": population.currency,
-        "limit": show_nano(population.limit_nano),
-        "spent_before": show_nano(population.spent_nano - paid),
-        "this_release": show_nano(paid),
-        "left": show_nano(population.left_nano),
+    """The pot that paid, before and after a release, for the owner's page."""
+    population, loss = ledger.state().population(prepared.plan.population), prepared.mechanism.loss()
+    pot = population.pot_for(loss, pot_of(prepared.plan))
+    paid = 0 if prepared.plan.seed is not None else pot.cost(loss)
+    amounts = {
+        "limit": pot.limit_nano,
+        "spent_before": pot.spent_nano - paid,
+        "this_release": paid,
+        "left": pot.left_nano,
     }
+    shown = {name: pot.shown(amount, up=name != "left") for name, amount in amounts.items()}
+    shares = [amounts[name] / pot.limit_nano for name in ("spent_before", "this_release")]
+    return {"population": population.name, "part": pot.title, **shown, "shares": shares}

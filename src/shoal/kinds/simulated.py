@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.kinds.kind import KINDS, Kind
 from shoal.kinds.plan import read_plan
 from shoal.kinds.setting_forms import plan_text
-from shoal.privacy.accounting import rho_for
 from shoal.privacy.guarantee import declared_size
-from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.privacy.ledger import Ledger, open_ledger, pots_within
 
 if TYPE_CHECKING:
     from shoal.events.simulate.presets import CityPreset
@@ -94,7 +93,7 @@ def record_by_record(progress: Progress) -> Callable[[str, int, int], None]:
 
 def _open_population(ledger: Ledger, name: str, note: str) -> None:
     if name not in ledger.state().populations:
-        ledger.create(name, currency="rho", limit_nano=rho_for(EPSILON, DELTA), delta=DELTA, note=note)
+        ledger.create(name, pots=pots_within(EPSILON, DELTA), delta=DELTA, note=note)
 
 
 def write_city_plan(

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from shoal.engine.engine import Encoder, Held
 from shoal.errors import printable
@@ -17,12 +16,13 @@ from shoal.events.schema import EventSource
 from shoal.events.trips import TripPoints
 from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import Build, RunResult, Test, any_row, checked_rows, some
+from shoal.kinds.run import Build, Locate, RunResult, Test, any_row, checked_rows, some
 from shoal.kinds.verdict import Change, Limits, Verdict, from_size, judged, unit_noise, with_epsilons
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.page.page import colour_end, float32_base64, time_of
 from shoal.space.cells import CellGrid
+from shoal.space.checks import check_clock
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ class PreparedTrips(Prepared):
     @classmethod
     def of(cls, plan: Any, source: EventSource, setting: Any, method: Method, **opened: Any) -> Self:
         """Build the mechanism within the plan's budget; `opened` are the fields of one kind."""
-        window = window_us(plan.clock())
+        clock, grid = plan.clock(), getattr(setting, "grid", None)
+        if grid is not None and not grid.planar:
+            check_clock((grid.box[0] + grid.box[2]) / 2, clock.time_zone, clock.offset_hours)
+        window = window_us(clock)
         return cls(**priced(plan, source, setting, method), window_us=window, **opened)
 
     @property
@@ -228,9 +231,9 @@ class TripBuild(Build):
     def any_event(self, test: Test = some) -> bool:
         return any_row(self.prepared.source, test, window_us=self.prepared.window_us)
 
-    def anybody(self) -> bool:
-        """Whether any point lies in the window and the box; stops reading at the first one."""
-        return self.any_event(partial(_inside, self.prepared.grid))
+    @property
+    def locate(self) -> Locate | None:
+        return partial(_in_grid, self.prepared.grid)
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""
@@ -245,8 +248,8 @@ class TripBuild(Build):
         return self.engine.hold(points, encoder, watch, lambda _, rows: self.tell.advance(rows))
 
 
-def _inside(grid: CellGrid, batch: pa.RecordBatch) -> bool:
-    return bool(grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())[2].any())
+def _in_grid(grid: CellGrid, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return grid.place(x, y)[2]
 
 
 MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks

@@ -1,16 +1,29 @@
-"""Privacy loss in zCDP, in exact integers of 1e-9, and its conversion to (epsilon, delta).
+"""Privacy loss in exact integers of 1e-9, under one of three laws, and its conversion to (epsilon, delta).
 
-Inside, everything is `rho` (zero-concentrated differential privacy); a release whose parts are all
-pure keeps its exact epsilon beside it. Losses add up. Rounding is always towards more cost.
+pure       epsilon, which adds up
+gaussian   rho = mu^2 / 2 of mu-GDP, which adds up; its exact curve is in gaussian.py
+zcdp       rho of zero-concentrated differential privacy, which adds up
+
+`delta_for` is the one conversion, and `epsilon_for` and `rho_for` are its inverses; the ledger, dry runs,
+manifests and their check, evidence and audit all use it. Rounding is always towards more cost. A loss has a
+rho under zCDP always, a pure epsilon while all its parts are pure, and a rho under GDP while all parts have
+one.
 
 >>> Loss.pure(nano("1")) + Loss.pure(nano("0.5"))
-Loss(rho_nano=625000000, pure_epsilon_nano=1500000000)
->>> rho_for(1.0, 1e-6)                           # largest rho within (1, 1e-6), rounded down
-24355970
->>> epsilon_for(rho_for(1.0, 1e-6), 1e-6) <= 1.0
+Loss(rho_nano=625000000, pure_epsilon_nano=1500000000, gdp_nano=953576580, tau=0)
+>>> rho_for(1.0, 1e-6, GDP), rho_for(1.0, 1e-6, ZCDP)     # the largest rho within (1, 1e-6), rounded down
+(28014479, 24355970)
+>>> epsilon_for(rho_for(1.0, 1e-6, GDP), 1e-6, GDP) <= 1.0
 True
 
-Source: Canonne, Kamath, Steinke 2020, corollary 13 (zCDP to approximate DP through Renyi orders).
+Source of the conversion from zCDP: Canonne, Kamath, Steinke 2020, corollary 13 (through Renyi orders).
+
+The noise drawn differs from the noise accounted for by a total variation tau, in 1e-30. A millionth of every
+delta under GDP, `SLACK`, is set aside for it. Where (1 + e^epsilon) tau could exceed that, the law is zCDP,
+which holds for the discrete noise itself.
+
+>>> law_at(1.0, 1e-6), law_at(1.0, 1e-20)
+('gaussian', 'zcdp')
 
 A budget split by name: each share is of what is left, and the shares never exceed the whole.
 
@@ -18,13 +31,13 @@ A budget split by name: each share is of what is left, and the shares never exce
 >>> totals, budget = budget.take("totals", 0.2)
 >>> counts, budget = budget.take("counts", 1)
 >>> (totals.rho_nano, counts.rho_nano, budget.left)
-(4871194, 19484776, 0)
+(5602895, 22411584, 0)
 
-What a release costs a population, counted in rho or in epsilon:
+What a release costs where its budget is counted by a law:
 
->>> cost_nano(Loss.pure(1_000_000_000), "rho")   # epsilon = 1 costs rho = 0.5
+>>> cost_nano(Loss.pure(1_000_000_000), ZCDP)   # epsilon = 1 costs rho = 0.5
 500000000
->>> cost_nano(Loss.pure(1), "rho")               # never rounded down to nothing
+>>> cost_nano(Loss.pure(1), ZCDP)               # never rounded down to nothing
 1
 >>> show_nano(50_000_000), show_nano(123)
 ('0.0500', '0.000000123')
@@ -37,10 +50,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 
 from shoal.errors import LedgerError, PlanError
+from shoal.privacy.gaussian import FINEST, MOST_CELLS, PURE_TO_GDP, delta_of, mu_of_pure, tau
 
 NANO = 10**9
+PURE, GDP, ZCDP = "pure", "gaussian", "zcdp"  # laws
+SLACK = 1e-6  # of a delta under GDP, set aside for the noise that is drawn
+TAU_UNIT = 1e30
+TAU = math.ceil(tau(2.0**FINEST, MOST_CELLS) * TAU_UNIT)  # of one spend, in 1e-30
+MOST_TAU = 10_000 * TAU  # of a release
 LARGEST_EPSILON = 1e5  # far beyond any protection; keeps the conversion inside floating point
 SMALLEST_DELTA = 1e-100
 _LOG_ALPHA_MIN, _LOG_ALPHA_MAX = math.log(1e-9), math.log(1e9)  # of alpha - 1
@@ -48,37 +68,74 @@ _LOG_ALPHA_MIN, _LOG_ALPHA_MAX = math.log(1e-9), math.log(1e9)  # of alpha - 1
 
 @dataclass(frozen=True)
 class Loss:
-    """Privacy loss of a computation: rho always, and the exact pure epsilon if every part is pure."""
+    """Privacy loss of a computation: rho of zCDP always; what else holds for every part of it."""
 
     rho_nano: int
     pure_epsilon_nano: int | None = None
+    gdp_nano: int | None = None  # mu^2 / 2
+    tau: int = 0  # in 1e-30: between the noise drawn and that of the curve
 
     @classmethod
     def pure(cls, epsilon_nano: int) -> Loss:
-        """epsilon-DP is (epsilon^2 / 2)-zCDP (Bun and Steinke 2016, proposition 1.4)."""
-        return cls(ceil_nano(Fraction(epsilon_nano, NANO) ** 2 / 2), epsilon_nano)
+        """epsilon-DP is (epsilon^2 / 2)-zCDP (Bun and Steinke 2016, proposition 1.4), and has a mu."""
+        gdp = Fraction(mu_of_pure(epsilon_nano / NANO)) ** 2 / 2
+        return cls(ceil_nano(Fraction(epsilon_nano, NANO) ** 2 / 2), epsilon_nano, ceil_nano(gdp))
+
+    @classmethod
+    def gaussian(cls, rho_nano: int) -> Loss:
+        """Gaussian noise, rho = mu^2 / 2 under both laws."""
+        return cls(rho_nano, None, rho_nano, TAU)
+
+    @classmethod
+    def choice(cls, rho_nano: int) -> Loss:
+        """Choices of bounded range; rho is the sum of r^2 / 8."""
+        return cls(rho_nano, None, ceil_nano(Fraction(rho_nano, NANO) * Fraction(PURE_TO_GDP)))
 
     def __add__(self, other: Loss) -> Loss:
-        """Sequential, adaptive composition: rho adds; epsilon adds while both sides are pure."""
-        rho = self.rho_nano + other.rho_nano
-        if self.pure_epsilon_nano is None or other.pure_epsilon_nano is None:
-            return Loss(rho)
-        return Loss(rho, self.pure_epsilon_nano + other.pure_epsilon_nano)
+        """Sequential, adaptive composition: everything adds that both sides have."""
+        pure, gdp = (
+            None if one is None or another is None else one + another
+            for one, another in (
+                (self.pure_epsilon_nano, other.pure_epsilon_nano),
+                (self.gdp_nano, other.gdp_nano),
+            )
+        )
+        return Loss(self.rho_nano + other.rho_nano, pure, gdp, self.tau + other.tau)
 
     @property
     def rho(self) -> float:
         return self.rho_nano / NANO
 
-    def epsilon(self, delta: float) -> float:
-        """The epsilon at `delta`: exact when pure, else by the tight conversion, rounded up."""
+    @property
+    def law(self) -> str:
+        """The law with the least noise that every part of it has."""
         if self.pure_epsilon_nano is not None:
-            return self.pure_epsilon_nano / NANO
-        return epsilon_for(self.rho_nano, delta)
+            return PURE
+        return ZCDP if self.gdp_nano is None else GDP
+
+    def amount(self, law: str) -> int:
+        """What it costs under a law, in 1e-9 of epsilon or rho."""
+        amount = {PURE: self.pure_epsilon_nano, GDP: self.gdp_nano, ZCDP: self.rho_nano}[law]
+        if amount is None:
+            raise ValueError(f"a part of this loss has no price under the law {law}")
+        return amount
+
+    def law_for(self, delta: float, law: str | None = None) -> str:
+        """Its own law or the named one; zCDP where the slack of the noise is too large for GDP."""
+        law = law or self.law
+        if law != GDP or slack_fits(self.tau, epsilon_for(self.amount(GDP), delta, GDP), delta):
+            return law
+        return ZCDP
+
+    def epsilon(self, delta: float, law: str | None = None) -> float:
+        """The epsilon at `delta` by its own law or the named one: exact if pure, else rounded up."""
+        law = self.law_for(delta, law)
+        return self.amount(PURE) / NANO if law == PURE else epsilon_for(self.amount(law), delta, law)
 
 
 def compose(losses: Iterable[Loss]) -> Loss:
     """The total loss of several computations on the same people."""
-    total = Loss(0, 0)
+    total = Loss(0, 0, 0)
     for loss in losses:
         total = total + loss
     return total
@@ -123,13 +180,15 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def delta_for(rho: float, epsilon: float) -> float:
-    """The smallest delta the conversion certifies for rho-zCDP at `epsilon`.
+def delta_for(rho: float, epsilon: float, law: str = ZCDP) -> float:
+    """The smallest delta that a law certifies for rho at `epsilon`; under GDP, slack of the noise included.
 
-    Any Renyi order alpha gives a valid delta, so an imperfect search for the best one is safe.
+    Under zCDP any Renyi order alpha gives a valid delta, so an imperfect search for the best one is safe.
     """
     if rho == 0:
         return 0.0
+    if law == GDP:
+        return delta_of(math.sqrt(2 * rho) * (1 + 1e-15), epsilon) / (1 - SLACK)
     # log delta(alpha) is unimodal in log(alpha - 1): golden-section search.
     low, high = _LOG_ALPHA_MIN, _LOG_ALPHA_MAX
     shrink = (math.sqrt(5) - 1) / 2
@@ -148,32 +207,44 @@ def delta_for(rho: float, epsilon: float) -> float:
     return math.exp(min(best, 0.0)) * (1 + 1e-9)  # covers the rounding of the few operations above
 
 
-def epsilon_for(rho_nano: int, delta: float) -> float:
-    """The smallest epsilon certified for rho-zCDP at `delta`, rounded up in the ninth decimal."""
+def slack_fits(tau: int, epsilon: float, delta: float) -> bool:
+    """Whether what is set aside of delta covers the slack (1 + e^epsilon) tau, tau in 1e-30."""
+    return epsilon < 700 and (1 + math.exp(epsilon)) * tau <= SLACK * delta * TAU_UNIT
+
+
+def law_at(epsilon: float, delta: float) -> str:
+    """The law by which a release at (epsilon, delta) is priced and entered."""
+    return GDP if slack_fits(MOST_TAU, epsilon, delta) else ZCDP
+
+
+@lru_cache(4096)
+def epsilon_for(rho_nano: int, delta: float, law: str = ZCDP) -> float:
+    """The smallest epsilon certified for rho at `delta`, rounded up in the ninth decimal."""
     check_delta(delta)
     if rho_nano < 0:
         raise PlanError("amount-range", "a privacy loss cannot be negative.")
     if rho_nano == 0:
         return 0.0
     rho = rho_nano / NANO * (1 + 1e-15)
-    high = rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1e-6  # the simple bound always suffices
+    # the simple bound of zCDP always suffices
+    high = rho + 2 * math.sqrt(rho * math.log(1 / (delta * (1 - SLACK)))) + 1e-6
     low = 0.0
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (low, middle) if delta_for(rho, middle) <= delta else (middle, high)
+        low, high = (low, middle) if delta_for(rho, middle, law) <= delta else (middle, high)
     return math.ceil(high * NANO) / NANO
 
 
-def rho_for(epsilon: float, delta: float) -> int:
+def rho_for(epsilon: float, delta: float, law: str = ZCDP) -> int:
     """The largest rho (in 1e-9) whose conversion stays within (epsilon, delta)."""
     check_epsilon(epsilon)
     check_delta(delta)
     low, high = 0, 1
-    while delta_for(high / NANO, epsilon) <= delta:
+    while delta_for(high / NANO, epsilon, law) <= delta:
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if delta_for(middle / NANO, epsilon) <= delta else (low, middle)
+        low, high = (middle, high) if delta_for(middle / NANO, epsilon, law) <= delta else (low, middle)
     if low == 0:
         raise PlanError("epsilon-range", f"({epsilon}, {delta}) allows less than rho = 1e-9.", _SAY_EPSILON)
     return low
@@ -197,10 +268,16 @@ class Allowance:
     name: str
     amount: int  # in 1e-9
     pure: bool
+    law: str = GDP  # that its rho is counted by, where it is not pure
 
     @property
     def rho_nano(self) -> int:
         return Loss.pure(self.amount).rho_nano if self.pure else self.amount
+
+    @property
+    def step_rho_nano(self) -> int:
+        """The rho under zCDP that it pays for in steps that are not Gaussian: pure ones and choices."""
+        return self.amount if self.law == ZCDP else int(self.amount / Fraction(PURE_TO_GDP))
 
     @property
     def epsilon_nano(self) -> int:
@@ -211,7 +288,8 @@ class Allowance:
     def covers(self, loss: Loss) -> bool:
         if self.pure:
             return loss.pure_epsilon_nano is not None and loss.pure_epsilon_nano <= self.amount
-        return loss.rho_nano <= self.amount
+        amount = loss.gdp_nano if self.law == GDP else loss.rho_nano
+        return amount is not None and amount <= self.amount
 
 
 @dataclass(frozen=True)
@@ -221,21 +299,24 @@ class Budget:
     left: int  # in 1e-9
     pure: bool
     taken: tuple[str, ...] = ()
+    law: str = GDP  # that its rho is counted by, where it is not pure
 
     @classmethod
-    def approximate(cls, *, epsilon: float, delta: float) -> Budget:
-        return cls(rho_for(epsilon, delta), pure=False)
+    def approximate(cls, *, epsilon: float, delta: float, law: str = GDP) -> Budget:
+        """(epsilon, delta) under a law; under zCDP anyway where the slack of the noise could be too large."""
+        law = law_at(check_epsilon(epsilon), check_delta(delta)) if law == GDP else law
+        return cls(rho_for(epsilon, delta, law), pure=False, law=law)
 
     @classmethod
     def pure_epsilon(cls, epsilon: float) -> Budget:
         return cls(nano(check_epsilon(epsilon)), pure=True)
 
     @classmethod
-    def of(cls, epsilon: float, delta: float | None) -> Budget:
-        """(epsilon, delta) in zCDP, or pure epsilon where delta is None."""
+    def of(cls, epsilon: float, delta: float | None, law: str = GDP) -> Budget:
+        """(epsilon, delta) under a law, or pure epsilon where delta is None."""
         if delta is None:
             return cls.pure_epsilon(epsilon)
-        return cls.approximate(epsilon=epsilon, delta=check_delta(delta))
+        return cls.approximate(epsilon=epsilon, delta=check_delta(delta), law=law)
 
     def take(self, name: str, share: float | Fraction) -> tuple[Allowance, Budget]:
         """A named share (0 < share <= 1) of what is left, rounded down."""
@@ -247,32 +328,37 @@ class Budget:
         amount = int(self.left * fraction)
         if amount == 0:
             raise PlanError("share-empty", f'nothing is left for the share "{name}".', "Raise --epsilon.")
-        return Allowance(name, amount, self.pure), Budget(self.left - amount, self.pure, (*self.taken, name))
+        taken = Budget(self.left - amount, self.pure, (*self.taken, name), self.law)
+        return Allowance(name, amount, self.pure, self.law), taken
 
 
 LARGEST_NANO = 10**18
-CURRENCIES = ("rho", "epsilon")
-LIMIT_FLAG = {"rho": "--rho", "epsilon": "--pure-epsilon"}  # that sets a limit in this currency
 
 
-def cost_nano(loss: Loss, currency: str) -> int:
-    """Price of a release in the currency of its population.
+def cost_nano(loss: Loss, law: str) -> int:
+    """Price of a release where its budget is counted by a law.
 
-    A pure release costs epsilon^2 / 2 in rho for its whole epsilon, whatever its parts add up to.
+    Under zCDP a pure release costs epsilon^2 / 2 for its whole epsilon, whatever its parts add up to.
     """
     pure = loss.pure_epsilon_nano
     if pure is not None:
         check_nano(pure, "epsilon")
-        cost = pure if currency == "epsilon" else Loss.pure(pure).rho_nano
-        return check_nano(cost, currency)
-    check_nano(loss.rho_nano, "rho")
-    if currency == "epsilon":
+    if law == PURE and pure is None:
         raise LedgerError(
             "not-pure",
-            "this population is counted in pure epsilon and takes pure releases only; this one has a rho.",
-            "Choose a Laplace mechanism, or release under a population with a rho budget.",
+            "this budget is counted in pure epsilon and takes pure releases only; this one is not pure.",
+            "Choose a Laplace mechanism, or leave --pot out.",
         )
-    return loss.rho_nano
+    if law == GDP and loss.gdp_nano is None:
+        raise LedgerError(
+            "not-gaussian",
+            "a Gaussian budget takes Gaussian and pure steps only; a part of this release has neither law.",
+            "Release it under a population made with `shoal ledger create NAME --rho`.",
+        )
+    if law == ZCDP and pure is not None:
+        return check_nano(Loss.pure(pure).rho_nano, "rho")
+    amount = {PURE: pure, GDP: loss.gdp_nano, ZCDP: loss.rho_nano}[law]
+    return check_nano(amount, "epsilon" if law == PURE else "rho")
 
 
 def check_nano(amount: object, name: str) -> int:

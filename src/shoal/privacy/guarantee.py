@@ -18,16 +18,17 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
+from typing import Any
 
 from shoal.errors import PlanError
-from shoal.privacy.accounting import NANO, Loss
+from shoal.privacy.accounting import NANO, PURE, TAU_UNIT, ZCDP, Loss
 
 PROMISE_VERSION = 2  # of the sentence, which `shoal verify` compares literally
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy for one unit, add or remove, and the rho behind it.
+    """(epsilon, delta)-differential privacy for one unit, add or remove, and the price behind it.
 
     >>> print(Guarantee.of(Loss.pure(5 * 10**8), delta=None, unit=Unit()).sentence.partition(". ")[2])
     An adversary who gives even odds that a particular user is in the data is right at most 62.25 % of the \
@@ -38,15 +39,18 @@ time after seeing the release.
     delta: float
     loss: Loss
     unit: Unit
+    law: str  # that the price follows
 
     @classmethod
-    def of(cls, loss: Loss, *, delta: float | None, unit: Unit) -> Guarantee:
-        """What a loss promises: pure when it is pure and no delta was asked for."""
+    def of(cls, loss: Loss, *, delta: float | None, unit: Unit, law: str | None = None) -> Guarantee:
+        """What a loss promises by its own law or the named one: pure when it is pure."""
         if loss.pure_epsilon_nano is not None:
-            return cls(epsilon=loss.pure_epsilon_nano / NANO, delta=0.0, loss=loss, unit=unit)
+            epsilon = loss.pure_epsilon_nano / NANO
+            return cls(epsilon=epsilon, delta=0.0, loss=loss, unit=unit, law=PURE)
         if delta is None:
             raise ValueError("a loss that is not pure needs a delta")
-        return cls(epsilon=loss.epsilon(delta), delta=delta, loss=loss, unit=unit)
+        law = loss.law_for(delta, law)
+        return cls(epsilon=loss.epsilon(delta, law), delta=delta, loss=loss, unit=unit, law=law)
 
     @property
     def sentence(self) -> str:
@@ -57,11 +61,23 @@ time after seeing the release.
             "kind": "differential privacy",
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "rho": self.loss.rho,
+            **price_in_manifest(self.loss, self.law),
             "unit": self.unit.name,
             "neighbours": f"add or remove one {self.unit.name}",
             "promise_version": PROMISE_VERSION,
         }
+
+
+def price_in_manifest(loss: Loss, law: str) -> dict[str, Any]:
+    """The price as manifests state it: of a pure release its epsilon alone, else the law and its rho.
+
+    Manifests without a law are from before there was a choice, and of zCDP.
+    """
+    if law == PURE:
+        return {"law": law}
+    if law == ZCDP:
+        return {"rho": loss.rho}
+    return {"law": law, "rho": loss.amount(law) / NANO, "tau": loss.tau / TAU_UNIT}
 
 
 def promise(epsilon: float, delta: float, unit: str, version: int = PROMISE_VERSION) -> str:

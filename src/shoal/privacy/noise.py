@@ -5,14 +5,17 @@ given on one data set and hand them out again on its neighbour (shoal/auditing/r
 
 Primitives, all on integers of a public lattice:
   laplace   exact + discrete Laplace,  P(z) ~ exp(-|z| / scale)      cost  |dq|_1 / scale  (pure)
-  gaussian  exact + discrete Gaussian, P(z) ~ exp(-z^2 / 2 sigma^2)  cost  |dq|_2^2 / (2 sigma^2)  (zCDP)
+  gaussian  exact + rounded Gaussian of deviation sigma              cost  |dq|_2^2 / (2 sigma^2)  (GDP, zCDP)
   choose    index i with P(i) ~ exp(score_i / scale)                 cost  r^2 / 8 (zCDP) or r (pure),
             r = (max - min of the score change) / scale, the bounded range of the exponential mechanism
   run_key   16 secret bytes that key the engine's choices of visits; never stored, never printed
 
 `OsNoise` draws through OpenDP's samplers, seeded by the operating system, with exact arithmetic: no
-floating-point tails. `SeededNoise` is for tests and repeatable experiments; what it makes is not
-publishable, and the ledger refuses it.
+floating-point tails. Gaussian noise is discrete Gaussian noise on a lattice finer by a power of two, on which
+sigma is at least 2^52 steps, rounded to the lattice of the query. Rounding commutes with whole shifts, so it
+is post-processing: the cost under zCDP is that of the discrete Gaussian, exactly, and the curve of the
+continuous one holds up to a total variation below 2e-27 (gaussian.py). `SeededNoise` is for tests and
+repeatable experiments; what it makes is not publishable, and the ledger refuses it.
 
 The two families of noise have the scale that a budget allows, and the exact cost of a scale. `power` is the
 most that one unit changes a query by: the L1 norm of the change for discrete Laplace noise, its squared L2
@@ -63,8 +66,10 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import NANO, Allowance, Budget, Loss, ceil_nano, compose
+from shoal.privacy.gaussian import FINEST
 
 LARGEST = 2**61  # of counts and of noise: their sum stays inside int64
+MOST_FINER = 61
 LARGEST_SCALE = 2.0**55  # noise beyond LARGEST is then a matter of e^-64
 PARALLEL_FROM = 40_000  # draws; below this a second process costs more than it saves
 
@@ -129,11 +134,7 @@ class SeededNoise:
 
     def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
         _check_query(exact, sigma)
-        if sigma > 64:  # the rounded normal differs from the discrete one by far less than any test sees
-            return exact + np.rint(self._generator.normal(0.0, sigma, exact.shape)).astype(np.int64)
-        support = np.arange(-int(12 * sigma + 12), int(12 * sigma + 12) + 1)
-        weight = np.exp(-(support**2) / (2 * sigma**2))
-        return exact + self._generator.choice(support, exact.shape, p=weight / weight.sum())
+        return exact + np.rint(self._generator.normal(0.0, sigma, exact.shape)).astype(np.int64)
 
     def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
         _check_query(scores, scale)
@@ -164,10 +165,12 @@ def draw(kind: str, scale: float, count: int) -> np.ndarray:
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.metrics import l1_distance, l2_distance
 
+    finer = 0  # powers of two
     if kind == "laplace":
         measurement = make_laplace(_vectors(), l1_distance(T="i64"), scale=scale)
     else:
-        measurement = make_gaussian(_vectors(), l2_distance(T="i64"), scale=scale)
+        finer = min(max(FINEST + 1 - math.frexp(scale)[1], 0), MOST_FINER)
+        measurement = make_gaussian(_vectors(), l2_distance(T="i64"), scale=math.ldexp(scale, finer))
     noise = np.empty(count, dtype=np.int64)
     for start in range(0, count, 10_000):
         stop = min(count, start + 10_000)
@@ -175,7 +178,7 @@ def draw(kind: str, scale: float, count: int) -> np.ndarray:
     # OpenDP saturates at the ends of int64; far inside them the addition is exact.
     if count and (int(noise.min()) < -LARGEST or int(noise.max()) > LARGEST):
         raise GuaranteeError("noise-scale", "the noise does not fit the lattice; use a coarser one.")
-    return noise
+    return (noise + (1 << finer >> 1)) >> finer  # to the nearest step, halves up
 
 
 def _vectors():
@@ -234,10 +237,19 @@ class Family:
 
     def as_loss(self, amount: int) -> Loss:
         """An amount in 1e-9 of the family's own currency as a loss."""
-        return Loss.pure(amount) if self.norm == 1 else Loss(amount)
+        return Loss.pure(amount) if self.norm == 1 else Loss.gaussian(amount)
 
     def cost(self, scale: float, power: int) -> Loss:
         return self.as_loss(self.amount(scale, power))
+
+    def choice_scale(self, allowance: Allowance, power: int) -> float:
+        """The least scale of a choice whose cost stays within an allowance; see `choice`."""
+        return self.scale(allowance.amount if self.norm == 1 else allowance.step_rho_nano, power)
+
+    def choice_cost(self, scale: float, power: int) -> Loss:
+        """The cost of choices; see `choice`."""
+        amount = self.amount(scale, power)
+        return Loss.pure(amount) if self.norm == 1 else Loss.choice(amount)
 
     def choice(self, shift: int) -> int:
         """The power of a choice whose scores one unit moves by at most `shift` each, up or down."""

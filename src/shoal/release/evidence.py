@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import LedgerError, OutputError, SourceError
-from shoal.privacy.accounting import epsilon_for, show_nano
 from shoal.privacy.ledger import Ledger, Population
 from shoal.release.manifest import NONE_RECORDED, RECORDED, Manifest, case_of, is_tuned
 from shoal.release.page.page import render, write_page
@@ -69,11 +68,16 @@ def gather_evidence(
         manifest_sha256=checked.manifest_sha256,
         budget={
             "population": population.name,
-            "currency": population.currency,
-            "limit": show_nano(population.limit_nano),
-            "spent": show_nano(population.spent_nano),
-            "left": show_nano(population.left_nano),
-            "as_epsilon": _as_epsilon(population),
+            "pots": [
+                {
+                    "title": pot.title,
+                    "limit": pot.shown(pot.limit_nano),
+                    "spent": pot.shown(pot.spent_nano),
+                    "left": pot.shown(pot.left_nano, up=False),
+                }
+                for pot in population.pots.values()
+            ],
+            "lifetime": population.lifetime_line,
             "mixture": population.mixture,
         },
         rows=_rows(population, recorded[-1]),
@@ -108,21 +112,12 @@ def evidence_html(evidence: Evidence) -> str:
     )
 
 
-def _as_epsilon(population: Population) -> str:
-    """A rho as epsilon, at the delta that the owner chose for display."""
-    if population.currency != "rho" or not population.delta:
-        return ""
-    delta = float(population.delta)
-    spent = epsilon_for(population.spent_nano, delta) if population.spent_nano else 0.0
-    return f"{spent:.3f} of {epsilon_for(population.limit_nano, delta):.3f}, at delta {delta:g}"
-
-
-def _rows(population: Any, key: str) -> list[dict[str, Any]]:
+def _rows(population: Population, key: str) -> list[dict[str, Any]]:
     spends = [
         {
             "at": each.at,
             "what": each.what,
-            "cost": show_nano(each.cost_nano),
+            "cost": population.pots[each.pot].shown(each.cost_nano),
             "status": each.status,
             "this": each.key == key and each.released is not None,
         }

@@ -65,6 +65,7 @@ class ReleaseRequest:
     unit: str = UNKNOWN_UNIT
     source_digest: str | None = None  # private; recorded for the owner, never written into a release
     supersedes: str | None = None  # manifest hash of the release that this one replaces
+    pot: str = ""  # part of the budget that pays; empty: that of the family of the noise
     earlier_key: Callable[[], str] | None = None  # the run's key in ledgers that hold no digests
     prepare: Callable[[Path], None] | None = None  # writes the public files, tries the noisy ones
     owner: Path | None = None  # the owner's folder, which keeps the head of the ledger after each run
@@ -110,7 +111,7 @@ def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None
     if request.needs is not None:
         check_needs(request.needs, out)
     if request.loss is not None:
-        ledger.check_fits(request.population, request.loss, unit=request.unit)
+        ledger.check_fits(request.population, request.loss, unit=request.unit, pot=request.pot)
     if manifest is not None:
         check_manifest(manifest, request)
 
@@ -186,6 +187,7 @@ class _Run:
                 request.what,
                 reproducible=request.reproducible,
                 reservation=staging.reservation,
+                pot=request.pot,
                 **request.terms,
             )
             if isinstance(reservation, AlreadyReleased):
@@ -327,7 +329,7 @@ def _unfinished(
 def _spent(reservation: Reservation | None) -> str:
     if reservation is None:
         return "Nothing was released."
-    amount = f"{reservation.currency} = {show_nano(reservation.cost_nano)}"
+    amount = reservation.price or f"{reservation.currency} = {show_nano(reservation.cost_nano)}"
     return f"It failed after the budget was reserved: {amount} is recorded as spent."
 
 

@@ -35,7 +35,20 @@ from shoal import baselines
 from shoal.baselines import GAUSSIAN, LAPLACE, AuditCase
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.methods import METHODS
-from shoal.privacy.accounting import NANO, SMALLEST_DELTA, Loss, compose, delta_for, epsilon_for
+from shoal.privacy.accounting import (
+    GDP,
+    NANO,
+    PURE,
+    SMALLEST_DELTA,
+    TAU,
+    TAU_UNIT,
+    ZCDP,
+    Loss,
+    compose,
+    delta_for,
+    epsilon_for,
+    slack_fits,
+)
 from shoal.privacy.guarantee import PROMISE_VERSION, in_full, promise
 from shoal.privacy.ledger.rules import is_sha256
 
@@ -206,9 +219,18 @@ def _check_price(guarantee: Mapping[str, Any]) -> None:
         raise _malformed(f"differential privacy needs a delta of 0, or from {SMALLEST_DELTA:g} to below 1.")
     if "rho" in guarantee and not is_amount(rho):
         raise _malformed("rho must be a number above 0 and at most 1e9 where it is given.")
+    if law_of(guarantee) not in (PURE, GDP, ZCDP) or (law_of(guarantee) == GDP) != ("tau" in guarantee):
+        raise _malformed("its law is not one that this version knows, or the slack of its noise is missing.")
+    if "tau" in guarantee and not (_number(guarantee["tau"]) and 0 <= guarantee["tau"] <= 1):
+        raise _malformed("its tau must be a number from 0 to 1.")
     neighbours = guarantee.get("neighbours")
     if not isinstance(neighbours, str) or not neighbours or "\n" in neighbours:
         raise _malformed("differential privacy needs its neighbours named.")
+
+
+def law_of(guarantee: Mapping[str, Any]) -> str:
+    """The law of a price; zCDP in manifests from before there was a choice."""
+    return str(guarantee.get("law", ZCDP))
 
 
 def _refuse_price(manifest: Manifest) -> None:
@@ -294,28 +316,39 @@ def price_problems(manifest: Manifest) -> list[str]:
         problems.append("the version of its promise is not one that this version of shoal knows.")
     elif manifest.promise != promise(epsilon, delta, guarantee["unit"], version):
         problems.append("the promise does not say the epsilon, delta and unit of the guarantee.")
-    spent = spent_loss(manifest)
+    spent, law = spent_loss(manifest), law_of(guarantee)
     if spent is None:
         return [*problems, "its spends must be listed, each with a rho or an epsilon above 0."]
-    rho_nano = _nano(guarantee["rho"]) if "rho" in guarantee else spent.rho_nano
-    if spent.rho_nano != rho_nano:
-        more = "more" if spent.rho_nano > rho_nano else "less"
+    if law == PURE and (delta or spent.law != PURE):
+        return [*problems, "it is called pure, and has a delta or a spend without an epsilon."]
+    listed = spent.rho_nano if law == PURE else spent.amount(law)
+    rho_nano = _nano(guarantee["rho"]) if "rho" in guarantee else listed
+    if listed != rho_nano:
+        more = "more" if listed > rho_nano else "less"
         problems.append(f"the spends add up to {more} than the rho of the guarantee.")
-    if any(_more_than_pure(spend) for spend in manifest.spends):
-        problems.append("a spend has a rho above epsilon^2 / 2.")
-    whole = Loss(max(rho_nano, spent.rho_nano), spent.pure_epsilon_nano)
+    if any(_more_than_pure(spend, law) for spend in manifest.spends):
+        problems.append("a spend has a rho above that of its epsilon.")
+    if law == GDP and spent.tau < TAU:
+        problems.append("it leaves the slack of Gaussian noise out.")
+    whole = replace(spent, **{_FIELD[law]: max(rho_nano, listed)})
     if not covers(guarantee, whole):
-        problems.append(f"epsilon = {in_full(epsilon)} is below what was spent: {_allowed(whole, delta)}.")
+        problems.append(
+            f"epsilon = {in_full(epsilon)} is below what was spent: {_allowed(whole, delta, law)}."
+        )
     return problems
+
+
+_FIELD = {PURE: "rho_nano", ZCDP: "rho_nano", GDP: "gdp_nano"}  # of a loss, that is the rho of a law
 
 
 def check_charged(manifest: Manifest, loss: Loss) -> None:
     """A manifest may promise less than was paid for, never more, and lists all that was spent."""
-    guarantee, spent = manifest.guarantee, spent_loss(manifest)
-    rho_holds = "rho" not in guarantee or round(guarantee["rho"] * NANO) >= loss.rho_nano
-    if not (rho_holds and covers(guarantee, loss)):
+    guarantee, spent, law = manifest.guarantee, spent_loss(manifest), law_of(manifest.guarantee)
+    rho_holds = "rho" not in guarantee or _nano(guarantee["rho"]) >= loss.amount(law)
+    tau_holds = law != GDP or round(guarantee["tau"] * TAU_UNIT) >= loss.tau
+    if not (rho_holds and tau_holds and covers(guarantee, loss)):
         raise GuaranteeError("manifest-price", "the manifest promises more than the ledger was charged for.")
-    if spent is None or spent.rho_nano != loss.rho_nano:
+    if spent is None or (spent.law == PURE) != (loss.law == PURE) or spent.amount(law) != loss.amount(law):
         raise GuaranteeError("manifest-price", "the manifest lists other spends than the ledger is charged.")
     problems = price_problems(manifest)
     if problems:
@@ -323,48 +356,64 @@ def check_charged(manifest: Manifest, loss: Loss) -> None:
 
 
 def covers(guarantee: Mapping[str, Any], loss: Loss) -> bool:
-    """Whether (epsilon, delta) is no more than a loss allows: by its pure epsilon, or by its rho."""
-    epsilon, delta = guarantee["epsilon"], guarantee["delta"]
+    """Whether (epsilon, delta) is no more than a loss allows: by its pure epsilon, or by rho and law."""
+    epsilon, delta, law = guarantee["epsilon"], guarantee["delta"], law_of(guarantee)
     pure = loss.pure_epsilon_nano
     if pure is not None and pure <= epsilon * NANO * (1 + _ROUNDING):
         return True
-    return delta > 0 and delta_for(loss.rho, epsilon) <= delta * (1 + _ROUNDING)
+    if law == PURE or delta <= 0 or (law == GDP and loss.gdp_nano is None):
+        return False
+    if law == GDP and not slack_fits(loss.tau, epsilon, delta):
+        return False
+    return delta_for(loss.amount(law) / NANO, epsilon, law) <= delta * (1 + _ROUNDING)
 
 
 def spent_loss(manifest: Manifest) -> Loss | None:
     """What the spends of a manifest add up to; None where one has no amount, or there is none."""
-    losses = [_loss(spend) for spend in manifest.spends]
+    law = law_of(manifest.guarantee)
+    losses = [_loss(spend, law) for spend in manifest.spends]
     known = [loss for loss in losses if loss is not None]
-    return compose(known) if known and len(known) == len(losses) else None
+    if not known or len(known) != len(losses):
+        return None
+    tau = round(manifest.guarantee["tau"] * TAU_UNIT) if law == GDP else 0
+    return replace(compose(known), tau=tau)
 
 
-def _more_than_pure(spend: Mapping[str, Any]) -> bool:
+def _more_than_pure(spend: Mapping[str, Any], law: str) -> bool:
     """Whether a spend states more rho than its pure epsilon can cost; shares are rounded up."""
     if "rho" not in spend or "epsilon" not in spend:
         return False
-    return _nano(spend["rho"]) > Loss.pure(_nano(spend["epsilon"])).rho_nano * (1 + 1e-6) + 10
+    pure = Loss.pure(_nano(spend["epsilon"]))
+    return _nano(spend["rho"]) > pure.amount(law) * (1 + 1e-6) + 10
 
 
-def _loss(spend: Mapping[str, Any]) -> Loss | None:
+def _loss(spend: Mapping[str, Any], law: str) -> Loss | None:
     given = [spend[name] for name in ("rho", "epsilon") if name in spend]
-    if not given or not all(is_amount(amount) and _nano(amount) > 0 for amount in given):
+    if (
+        (law == PURE and "rho" in spend)
+        or not given
+        or not all(is_amount(amount) and _nano(amount) > 0 for amount in given)
+    ):
         return None
     if any(amount != _nano(amount) / NANO for amount in given):  # the ledger counts in billionths
         return None
+    rho = _nano(spend["rho"]) if "rho" in spend else None
+    gdp = rho if law == GDP else None
     if "epsilon" not in spend:
-        return Loss(_nano(spend["rho"]))
+        return None if rho is None else Loss(rho, None, gdp)
     pure = Loss.pure(_nano(spend["epsilon"]))
-    return Loss(_nano(spend["rho"]), pure.pure_epsilon_nano) if "rho" in spend else pure
+    return pure if rho is None else replace(pure, rho_nano=rho, gdp_nano=gdp or pure.gdp_nano)
 
 
 def _nano(amount: float) -> int:
     return round(amount * NANO)
 
 
-def _allowed(loss: Loss, delta: float) -> str:
-    if delta > 0:
-        least = in_full(epsilon_for(loss.rho_nano, delta))
-        return f"rho = {in_full(loss.rho)} at delta = {in_full(delta)} allows {least}"
+def _allowed(loss: Loss, delta: float, law: str) -> str:
+    if delta > 0 and law != PURE:
+        amount = loss.amount(law)
+        least = in_full(epsilon_for(amount, delta, law))
+        return f"rho = {in_full(amount / NANO)} at delta = {in_full(delta)} allows {least}"
     if loss.pure_epsilon_nano is None:
         return "without a delta every spend needs its epsilon"
     return f"the spends add up to epsilon = {in_full(loss.pure_epsilon_nano / NANO)}"

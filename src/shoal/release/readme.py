@@ -41,7 +41,7 @@ def recipient_readme(
         f"Made with {manifest.package['name']} {manifest.package['version']} on {manifest.created[:10]}. "
         "`manifest.json` lists every file with its hash, every public parameter and every spend.",
         "## What it promises\n\n" + "\n\n".join(plain(line) for line in in_words(manifest).split("\n")),
-        *([_verdict(manifest)] if manifest.verdict else []),
+        *_after_noise(manifest),
         *([_limits(manifest)] if layout > 1 else []),
         *_columns(columns, layout),
         f"## How to read {'the noise' if manifest.is_private else 'it'}\n\n"
@@ -94,6 +94,24 @@ def _limits(manifest: Manifest) -> str:
         points.append("The unit is one {unit}, not a person: somebody with many of them is protected less.")
     points += [point for name, limits in _OF_KIND.items() if name in manifest.columns for point in limits]
     return f"{_LIMITS}\n\n{_listed(point.format(unit=as_plain(unit)) for point in points)}"
+
+
+def _after_noise(manifest: Manifest) -> list[str]:
+    """Sections that follow from the published numbers."""
+    peaks = manifest.input.get("peaks")
+    return [*([_verdict(manifest)] if manifest.verdict else []), *([] if peaks is None else [_peaks(peaks)])]
+
+
+def _peaks(peaks: Mapping[str, Any]) -> str:
+    """The peaks that were found, and how large one must be to be found."""
+    lines = [f"{_PEAKS} In most zones, about {peaks['found_from']:,} people for four hours are found."]
+    if peaks["found"]:
+        rows = (" | ".join(as_plain(str(each[name])) for name in PEAK) for each in peaks["found"])
+        head = f"| {' | '.join(PEAK)} |\n|{' --- |' * len(PEAK)}"
+        lines.append("\n".join([head, *(f"| {row} |" for row in rows)]))
+    else:
+        lines.append("None was found.")
+    return "\n\n".join(["## Peaks seen once", *lines])
 
 
 def _verdict(manifest: Manifest) -> str:
@@ -193,9 +211,9 @@ def _looks(manifest: Manifest) -> str:
 
 
 def completed(text: str, manifest: Manifest) -> str:
-    """A README that was written before anything was counted, with the sentence on looks and the verdict."""
+    """A README that was written before anything was counted, with what is known afterwards."""
     text = text.replace(LOOKS[NONE_RECORDED], _looks(manifest))
-    return text.replace(_LIMITS, f"{_verdict(manifest)}\n\n{_LIMITS}", 1) if manifest.verdict else text
+    return text.replace(_LIMITS, "\n\n".join([*_after_noise(manifest), _LIMITS]), 1)
 
 
 def as_plain(text: str) -> str:
@@ -239,6 +257,13 @@ _CHECK = {
     "shows only that the folder agrees with itself.",
 }
 
+PEAK = ("zone", "from", "to", "days", "people", "deviation")  # what is listed of a peak
+_PEAKS = (
+    "More people than usual in one zone for some hours of this window, found in the noisy answers and "
+    "contained in the counts; `people` at a time, with the standard deviation. On several days, the hours "
+    "are the same on each. A peak seen once in this window may return every week: the window cannot tell. "
+    "Smaller and shorter ones are lost or spread over the zone's week."
+)
 _LIMITS = "## What it does not protect, and how far to trust the numbers"
 _OF_PRIVACY = (
     "The promise is about this release. Releases about the same people add up; the owner's ledger keeps the "

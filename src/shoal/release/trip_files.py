@@ -25,6 +25,8 @@ from shoal.errors import SourceError
 from shoal.release.histogram_files import NOT_PUBLISHED
 from shoal.release.readme import as_cell
 from shoal.space.cells import CellGrid
+from shoal.space.checks import LONLAT
+from shoal.space.places import geo_metadata
 
 if TYPE_CHECKING:
     from shoal.postprocess.synthetic.path_points import PathPoints
@@ -56,6 +58,12 @@ class TripColumns:
         every = [*named.values(), "point", "geometry"]
         apart = len(set(every)) == len(every) and not any(as_cell(name) != name for name in every)
         return cls(**(named if apart else usual))
+
+    def fields(self, time: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """Names and types of the columns but for the geometry; `time` is the type of times."""
+        kinds = (pa.string(), pa.string(), pa.int32(), time, pa.float64(), pa.float64())
+        names = (self.user, self.trip, self.point, self.time, self.x, self.y)
+        return list(zip(names, kinds, strict=True))
 
     def meanings(self) -> dict[str, str]:
         return {
@@ -251,18 +259,9 @@ class ParquetTrips:
 
     def __init__(self, path: Path, columns: TripColumns, grid: CellGrid, about: dict[bytes, str]) -> None:
         self.path, self.names = path, columns
-        shape: dict[str, Any] = {"encoding": "WKB", "geometry_types": ["Point"]}
-        if grid.planar:  # no crs key means longitude, latitude on WGS 84; null means unknown
-            shape["crs"] = None
-        geo = {
-            "version": "1.1.0",
-            "primary_column": columns.geometry,
-            "columns": {columns.geometry: shape},
-        }
-        fields = [(columns.user, pa.string()), (columns.trip, pa.string()), (columns.point, pa.int32())]
-        fields += [(columns.time, pa.timestamp("us", "UTC")), (columns.x, pa.float64())]
-        fields += [(columns.y, pa.float64()), (columns.geometry, pa.binary())]
-        self.schema = pa.schema(fields, metadata={b"geo": json.dumps(geo), **about})
+        geo = geo_metadata(columns.geometry, ["Point"], None if grid.planar else LONLAT)
+        fields = [*columns.fields(pa.timestamp("us", "UTC")), (columns.geometry, pa.binary())]
+        self.schema = pa.schema(fields, metadata={**geo, **about})
         self.writer = pq.ParquetWriter(path, self.schema, compression="zstd")
 
     def write(self, chunk: TripChunk) -> None:
@@ -284,9 +283,7 @@ class CsvTrips:
 
     def __init__(self, path: Path, columns: TripColumns, grid: CellGrid, about: dict[bytes, str]) -> None:
         self.names = columns
-        kinds = [pa.string(), pa.string(), pa.int32(), pa.string(), pa.float64(), pa.float64()]
-        names = [columns.user, columns.trip, columns.point, columns.time, columns.x, columns.y]
-        self.schema = pa.schema(list(zip(names, kinds, strict=True)))
+        self.schema = pa.schema(columns.fields(pa.string()))
         options = pyarrow.csv.WriteOptions(quoting_style="none")
         self.writer = pyarrow.csv.CSVWriter(path, self.schema, write_options=options)
 

@@ -41,7 +41,7 @@ from shoal.errors import GuaranteeError, OutputError, PlanError, ShoalError
 from shoal.kinds.kind import KINDS
 from shoal.release.manifest import MANIFEST, Manifest, case_problems, price_problems, sha256_file
 from shoal.release.readme import README, readme_problems
-from shoal.space.clock import Clock, instant_us
+from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
     from shoal.space.places import Zones
@@ -155,11 +155,11 @@ ENOUGH = 100  # different numbers, one of which uses the last decimal unless the
 FIRST_DAY = date(2020, 1, 1)  # no release is older
 BATCH = 1 << 18
 KNOWN = {
-    "guarantee": {"kind", "epsilon", "delta", "rho", "unit", "neighbours", "promise_version"}
+    "guarantee": {"kind", "epsilon", "delta", "law", "rho", "tau", "unit", "neighbours", "promise_version"}
     | {"adversary", "verified", "limits"},
     "package": {"name", "version"},
     "input": {"shape", "columns", "trips_with_noise", "trips_declared", "synthetic_trips"}
-    | {"users_with_noise", "synthetic_people"}
+    | {"users_with_noise", "synthetic_people", "peaks"}
     | {f"visits_with_noise{end}" for end in ("", "_low", "_high")}
     | {f"clip_of_{name}_by_noise" for name in ("visits", "second_visits", "city", "regions", "zones")},
 }
@@ -252,11 +252,6 @@ def clock_of(public: Mapping[str, Any], slots: int) -> Iterator[str]:
             return clock
     yield "the window does not have the stated number of slots of that length."
     return None
-
-
-def window_of(public: Mapping[str, Any]) -> tuple[int, int]:
-    start, end = public["window"]["start"], public["window"]["end"]
-    return instant_us(start, public["time_zone"]), instant_us(end, public["time_zone"])
 
 
 def repeated_values(manifest: Manifest) -> Iterator[str]:

@@ -54,7 +54,7 @@ from shoal.errors import GeometryError, GuaranteeError, PlanError
 from shoal.space.checks import LONLAT, transform
 from shoal.space.lattice import DEGREE_LAT_M, DEGREE_LON_M
 from shoal.space.layers import read_layer
-from shoal.space.plan import is_coordinate
+from shoal.space.plan import check_width, is_coordinate
 
 STEPS = 2**16  # to a cell
 MOST_SIDE = 2**12
@@ -142,6 +142,8 @@ def check_box(box: tuple[float, float, float, float], planar: bool) -> None:
         )
     if west == east or south == north:
         raise PlanError("box-range", f"the box has no area: {tuple(box)}.", say)
+    if not planar:
+        check_width(west, east)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

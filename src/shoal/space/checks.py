@@ -121,6 +121,8 @@ def _transformer(source: str, target: str) -> pyproj.Transformer:
 
 
 SLIVER = 0.01  # overlaps below this share of the smaller zone, and holes below it of the median zone, pass
+FAR_HOURS = 4.0  # no place has a clock so far from the sun's
+AROUND = 5.0  # degrees beyond the area of a coordinate system
 MOST_UNITS = 1e12  # of a coordinate: areas of larger ones overflow
 MOST_OVERLAPS = 1000  # pairs, after which no more are looked for
 ZONES_AT_ONCE, PAIRS_AT_ONCE = 16, 250
@@ -215,11 +217,48 @@ def check_coordinates(xy: np.ndarray, crs: str | None, what: str, *, planar_said
             f"got ({first[0]:g}, {first[1]:g}).",
             'If these are metres, name their coordinate system, such as EPSG:2154, or "planar".',
         )
+    if crs is not None and not is_lonlat(crs):
+        _check_area_of_use(xy, crs, what)
     if crs is None and not planar_said and (x <= 180).all() and (y <= 90).all():
         raise GeometryError(
             "crs-missing",
             f"the {what} name no coordinate system, and their coordinates look like degrees.",
             'Pass the crs: "EPSG:4326" for longitude and latitude, or "planar" for metres.',
+        )
+
+
+def _check_area_of_use(xy: np.ndarray, crs: str, what: str) -> None:
+    """The middle of the coordinates lies near the area that a projected coordinate system is made for."""
+    area = pyproj.CRS.from_user_input(crs).area_of_use
+    if area is None or area.west > area.east:
+        return
+    x, y = (xy.min(axis=0) + xy.max(axis=0)) / 2
+    lon, lat = (float(each) for each in transform_xy(x, y, crs, LONLAT))
+    near = (
+        area.west - AROUND <= lon <= area.east + AROUND and area.south - AROUND <= lat <= area.north + AROUND
+    )
+    if not near:
+        raise GeometryError(
+            "zones-outside-crs",
+            f"the {what} lie around ({x:g}, {y:g}), far outside the area of {crs} ({area.name}).",
+            'Name the coordinate system that the file has: for longitude and latitude, "EPSG:4326".',
+        )
+
+
+def check_clock(longitude: float, time_zone: str, offset_hours: float) -> None:
+    """The clock of a window is that of the place: within FAR_HOURS of the time by the sun.
+
+    Clocks named by their offset (UTC, Etc/GMT-1) are taken as they are.
+
+    >>> check_clock(2.35, "Europe/Paris", 1.0), check_clock(2.35, "UTC", 0.0)
+    (None, None)
+    """
+    apart = abs((offset_hours - longitude / 15 + 12) % 24 - 12)
+    if apart > FAR_HOURS and "/" in time_zone and not time_zone.startswith("Etc/"):
+        raise PlanError(
+            "time-zone-away",
+            f"the map lies around longitude {longitude:.1f}, {apart:.0f} hours from the clock {time_zone}.",
+            "Check --time-zone and the map. If that clock is meant, name its offset, such as Etc/GMT+8.",
         )
 
 

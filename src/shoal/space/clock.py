@@ -14,9 +14,11 @@ Public       everything here: the window is configured, never read off events.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -99,6 +101,13 @@ class Clock:
         return np.diff(self.edges_us) / MINUTE_US
 
     @property
+    def offset_hours(self) -> float:
+        """Offset of the clock from UTC at the start of the window."""
+        return (
+            self.start.replace(tzinfo=None) - _utc(int(self.edges_us[0])).replace(tzinfo=None)
+        ) / timedelta(hours=1)
+
+    @property
     def hours_local(self) -> np.ndarray:
         """float64 [slots]: wall-clock hour of day at which each slot begins (13.5 is half past one)."""
         return np.array([m.hour + m.minute / 60 + m.second / 3600 for m in self._local_starts])
@@ -171,6 +180,12 @@ def hour_kinds(clock: Clock) -> np.ndarray:
 def instant_us(moment: str, time_zone: str) -> int:
     """UTC microseconds of a start or an end of a window, given as text on the wall clock."""
     return _instant(_naive(moment, "window"), _zone(time_zone))
+
+
+def window_of(public: Mapping[str, Any]) -> tuple[int, int]:
+    """UTC microseconds of the start and the end of a window, as public parameters state it."""
+    start, end = public["window"]["start"], public["window"]["end"]
+    return instant_us(start, public["time_zone"]), instant_us(end, public["time_zone"])
 
 
 def _check_length(window: timedelta, slot_minutes: int) -> None:

@@ -33,7 +33,7 @@ from shoal.errors import GeometryError, GuaranteeError, PlanError
 from shoal.space.checks import LONLAT, equal_area_crs, is_lonlat, project_valid, transform, transform_xy
 from shoal.space.clock import Clock
 from shoal.space.grid import grid_shape, h3_zones, square_grid
-from shoal.space.places import Sites, Zones, named_sites, read_zones
+from shoal.space.places import Sites, Zones
 from shoal.space.plan import SpacePlan, box_missing, zones_missing
 
 LATTICE = 2**20
@@ -327,7 +327,7 @@ def setting_of(geography: Geography, clock: Clock) -> Setting:
 def open_geography(plan: SpacePlan, *, has_sites: bool, planar: bool) -> Geography:
     """Read or make the zones, and the weights that events of this kind need."""
     if has_sites:
-        sites = _sites(plan)
+        sites = plan.read_sites("events")
         zones = _zones(plan, sites.crs is None)
         weights = voronoi_weights(sites, zones)
         if weights.column_l1 == 0:
@@ -352,30 +352,9 @@ def grid_cells(plan: SpacePlan, *, planar: bool) -> int | None:
     return rows * columns
 
 
-def _sites(plan: SpacePlan) -> Sites:
-    if plan.sites is None:
-        raise PlanError(
-            "plan-sites",
-            "the events name sites, so the list of sites with coordinates must be given.",
-            "Pass --sites FILE (columns site, lon, lat, or as --site-id, --site-lon and --site-lat say); it "
-            "is public and never read off the events.",
-        )
-    return named_sites(
-        plan.sites, **{name: getattr(plan, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
-    )
-
-
 def _zones(plan: SpacePlan, planar: bool) -> Zones:
-    if plan.zones is not None:
-        return read_zones(
-            plan.zones,
-            id_column=plan.zone_id,
-            name_column=plan.zone_name,
-            layer=plan.zones_layer,
-            crs=plan.zones_crs,
-            repair=plan.repair_zones,
-            holes=plan.holes,
-        )
+    if (zones := plan.read_zones(holes=plan.holes)) is not None:
+        return zones
     if plan.box is None:
         raise box_missing()
     if plan.h3 is not None:

@@ -18,7 +18,7 @@ from shoal.errors import GeometryError, PlanError
 from shoal.space.checks import LONLAT, check_coordinates, equal_area_crs, is_lonlat, transform_xy, unit_m
 from shoal.space.layers import given_crs
 from shoal.space.places import Zones
-from shoal.space.plan import check_area, is_coordinate
+from shoal.space.plan import check_area, check_width, is_coordinate
 
 MAX_CELLS = 1_000_000
 Box = tuple[float, float, float, float]
@@ -89,6 +89,8 @@ def _check_box(box: Box, cell_m: float, crs: str | None) -> Box:
         )
     check_area(box)
     check_coordinates(np.array([box[:2], box[2:]], float), crs, "grid box", planar_said=True)
+    if is_lonlat(crs):
+        check_width(box[0], box[2])
     west, south, east, north = (float(value) for value in box)
     return west, south, east, north
 

@@ -356,11 +356,16 @@ def zones_table(zones: Zones) -> pa.Table:
         {"zone": list(zones.ids), "name": list(zones.names), "geometry": pa.array(wkb.tolist(), pa.binary())}
     )
     kinds = np.unique([shape.geom_type for shape in zones.geometry]).tolist()
-    about: dict = {"encoding": "WKB", "geometry_types": kinds, "bbox": list(zones.bounds)}
-    if zones.crs != LONLAT:  # no crs key means longitude, latitude on WGS 84; null means unknown
-        about["crs"] = None if zones.crs is None else pyproj.CRS.from_user_input(zones.crs).to_json_dict()
-    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": about}}
-    return table.replace_schema_metadata({"geo": json.dumps(geo)})
+    return table.replace_schema_metadata(geo_metadata("geometry", kinds, zones.crs, bbox=list(zones.bounds)))
+
+
+def geo_metadata(column: str, kinds: list[str], crs: str | None = LONLAT, **about: Any) -> dict[str, str]:
+    """GeoParquet 1.1 metadata of a file whose geometry is WKB in `column`."""
+    about = {"encoding": "WKB", "geometry_types": kinds, **about}
+    if crs != LONLAT:  # no crs key means longitude, latitude on WGS 84; null means unknown
+        about["crs"] = None if crs is None else pyproj.CRS.from_user_input(crs).to_json_dict()
+    geo = {"version": "1.1.0", "primary_column": column, "columns": {column: about}}
+    return {"geo": json.dumps(geo)}
 
 
 KM_PER_DEGREE = 111.32

@@ -6,10 +6,13 @@ A box is declared by the owner and never read off the data.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.errors import PlanError
 from shoal.setting import Plan, rule, setting
+
+if TYPE_CHECKING:
+    from shoal.space.places import Sites, Zones
 
 Choice = Literal["stop", "warn", "allow"]
 
@@ -30,6 +33,20 @@ class SitesPlan(Plan):
         None, "Coordinate system of the sites where the file does not say; `planar` for metres.", last=1
     )
 
+    def read_sites(self, records: str = "records") -> Sites:
+        """The public list of sites, for records that name them."""
+        if self.sites is None:
+            raise PlanError(
+                "plan-sites",
+                f"the {records} name sites, so the list of sites with coordinates must be given.",
+                "Pass --sites FILE (columns site, lon, lat, or as --site-id, --site-lon and --site-lat say); "
+                f"it is public and never read off the {records}.",
+            )
+        from shoal.space.places import named_sites
+
+        columns = {name: getattr(self, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
+        return named_sites(self.sites, **columns)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ZonesPlan(Plan):
@@ -41,6 +58,22 @@ class ZonesPlan(Plan):
     zones_crs: str | None = setting(None, "Coordinate system of the zones where the file does not say.")
     zones_layer: str | None = setting(None, "Layer of a file of zones with several.")
     repair_zones: bool = setting(False, "Repair self-intersecting polygons.")
+
+    def read_zones(self, **checks: Any) -> Zones | None:
+        """The zones of the file, if one is named; `checks` say what overlaps and holes do."""
+        from shoal.space.places import read_zones
+
+        if self.zones is None:
+            return None
+        return read_zones(
+            self.zones,
+            id_column=self.zone_id,
+            name_column=self.zone_name,
+            crs=self.zones_crs,
+            layer=self.zones_layer,
+            repair=self.repair_zones,
+            **checks,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +124,26 @@ def is_coordinate(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e12 <= value <= 1e12
 
 
+WIDEST = 180.0  # degrees of a box: lines between points go the other way round beyond
+
+
+def check_width(west: float, east: float) -> None:
+    """A box in degrees is not most of the world."""
+    if east - west > WIDEST:
+        raise PlanError(
+            "box-wide",
+            f"the box is {east - west:g} degrees wide; squares and lines on a map need {WIDEST:g} at most.",
+            "Choose the box of the place that the data is about.",
+        )
+
+
 def check_area(box: tuple[float, ...]) -> None:
     """Four coordinates, west < east and south < north."""
     if len(box) != 4 or not all(map(is_coordinate, box)) or box[0] >= box[2] or box[1] >= box[3]:
         raise PlanError(
             "box-range",
             "a box is west, south, east, north with west < east and south < north.",
-            "Give four numbers in that order.",
+            "Give four numbers in that order; across the antimeridian (180 degrees) it takes two boxes.",
         )
 
 

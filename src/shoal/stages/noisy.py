@@ -20,6 +20,27 @@ class NoisyCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Peak:
+    """More people in one zone for some hours, found once in the window."""
+
+    zone: int
+    start: int  # slot
+    stop: int  # slot after the last one, of the first day
+    days: int  # in a row, at the same hours
+    size: float  # people at a time
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeakDoubt:
+    """Uncertainty of a peak: an error of its size moves all its slots together, others are of one slot."""
+
+    zone: int
+    together: np.ndarray = field(repr=False)  # float64 [slots]: deviations
+    alone: np.ndarray = field(repr=False)  # float64 [slots]: variances
+
+
+@dataclass(frozen=True, kw_only=True)
 class DensityEstimate:
     """Released numbers: people per zone and slot with a 95 % interval."""
 
@@ -27,6 +48,8 @@ class DensityEstimate:
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
     doubt: Doubt | CountDoubt | None = field(default=None, repr=False)  # None: not known of sums
+    peaks: tuple[Peak, ...] = ()  # contained in the numbers
+    least_peak: float | None = None  # people for four hours that are found in most zones; None: no search
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,6 +93,7 @@ class Doubt:
     per_coefficient: np.ndarray = field(repr=False)  # float64 [zones, slots]: people per basis x coefficient
     residual: np.ndarray = field(repr=False)  # float64 [zones, slots]: variance of a count of its own
     width: float  # by which deviations are multiplied
+    peaks: tuple[PeakDoubt, ...] = ()  # of peaks added to the counts, besides all others
 
     def cell_variance(self) -> np.ndarray:
         """float64 [zones, slots]: of coefficients and residuals, in people squared."""
@@ -90,6 +114,7 @@ class NoisyBest:
 
     total: Total
     clips: dict[str, tuple[float, ...]]  # of each measurement, in visits
+    city: NoisyMeasurement  # [1, slots]: the city's slots, weighted by the expected activity
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # float64 [slots]: of the city's slots, clipped visits
     profile_total: float  # sum of the city's slots, in clipped visits
@@ -105,6 +130,9 @@ class NoisyBest:
     rest_weight: float
     rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, in the zones' noise
     outliers: bool
+    zones_doubt: np.ndarray | None = field(
+        default=None, repr=False
+    )  # variance besides noise, [zones, columns]
 
     @property
     def whole(self) -> bool:

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from shoal.errors import PlanError
-from shoal.privacy.accounting import epsilon_for, nano, rho_for, show_nano
-from shoal.privacy.ledger import Population
+from shoal.privacy.accounting import ZCDP, nano, rho_for
+from shoal.privacy.ledger import Population, pots_within
+from shoal.privacy.ledger.pots import ONE_POT, raised_within
 from shoal.release.evidence import gather_evidence, write_evidence
 from shoal.studio.context import Here, attacks_of, releases
 from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm
@@ -40,10 +41,12 @@ def verify(form: VerifyForm, studio: Here) -> dict[str, Any]:
 @router.post("/populations", status_code=201)
 def create(form: PopulationForm, studio: Here) -> dict[str, Any]:
     """Open a population: the people in the data, with one budget for all releases about them."""
-    currency, limit = _limit(form)
     book = studio.ledger()
-    delta = form.delta or None
-    book.create(form.population, currency=currency, limit_nano=limit, delta=delta, note=form.note)
+    if form.delta:
+        limits = pots_within(form.epsilon, form.delta, form.pure)
+        book.create(form.population, pots=limits, delta=form.delta, note=form.note)
+    else:
+        book.create(form.population, currency="epsilon", limit_nano=nano(form.epsilon), note=form.note)
     return _population(book.state().population(form.population), {})
 
 
@@ -61,14 +64,9 @@ def raise_limit(
             "another budget.",
             f"Give epsilon at delta {owner.delta}.",
         )
-    currency, limit = _limit(form)
-    if currency != owner.currency:
-        words = "pure epsilon: leave delta at 0" if owner.currency == "epsilon" else "epsilon at a delta"
-        raise PlanError(
-            "budget-currency", f"this population is counted in {owner.currency}.", f"Give {words}."
-        )
-    change = book.raise_limit if limit >= owner.limit_nano else book.lower_limit
-    change(population, limit, note=form.note)
+    for name, limit in _limits(form, owner).items():
+        change = book.raise_limit if limit >= owner.pots[name].limit_nano else book.lower_limit
+        change(population, limit, pot=name, note=form.note)
     return _population(book.state().population(population), {})
 
 
@@ -94,27 +92,30 @@ def evidence(form: EvidenceForm, studio: Here) -> dict[str, str]:
     }
 
 
-def _limit(form: BudgetForm) -> tuple[str, int]:
-    if form.delta:
-        return "rho", rho_for(form.epsilon, form.delta)
-    return "epsilon", nano(form.epsilon)
+def _limits(form: BudgetForm, owner: Population) -> dict[str, int]:
+    """The limits that a form asks for, by pot."""
+    if not owner.has_one_limit:
+        return raised_within(owner, form.epsilon, form.pure)
+    currency = "rho" if form.delta else "epsilon"
+    if currency != owner.currency:
+        words = "pure epsilon: leave delta at 0" if owner.currency == "epsilon" else "epsilon at a delta"
+        raise PlanError(
+            "budget-currency", f"this population is counted in {owner.currency}.", f"Give {words}."
+        )
+    limit = rho_for(form.epsilon, form.delta, ZCDP) if form.delta else nano(form.epsilon)
+    return {ONE_POT: limit}
 
 
 def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str, Any]:
     """A population with every spend and every note."""
-    delta = float(owner.delta) if owner.delta else None
-    epsilon = None
-    if owner.currency == "rho" and delta:
-        epsilon = {
-            "limit": epsilon_for(owner.limit_nano, delta),
-            "spent": epsilon_for(owner.spent_nano, delta) if owner.spent_nano else 0.0,
-        }
+    lifetime = owner.lifetime
     spends = [
         {
             "at": each.at,
             "what": each.what,
             "cost_nano": each.cost_nano,
-            "cost": show_nano(each.cost_nano),
+            "pot": each.pot,
+            "cost": owner.pots[each.pot].shown(each.cost_nano),
             "status": each.status,
             "name": FilePath(each.path).name if each.path else "",
             "release": here.get((owner.name, each.key)),
@@ -132,15 +133,10 @@ def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str
     ]
     return {
         "name": owner.name,
-        "currency": owner.currency,
-        "limit_nano": owner.limit_nano,
-        "spent_nano": owner.spent_nano,
-        "left_nano": owner.left_nano,
-        "limit": show_nano(owner.limit_nano),
-        "spent": show_nano(owner.spent_nano),
-        "left": show_nano(owner.left_nano),
-        "delta": delta,
-        "epsilon": epsilon,
+        "pots": owner.described(),
+        "lifetime": owner.lifetime_line,
+        "epsilon": None if lifetime is None else lifetime[0],
+        "delta": float(owner.delta) if owner.delta else None,
         "note": owner.note,
         "at": owner.at,
         "tuned": owner.tuned,

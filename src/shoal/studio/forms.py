@@ -145,10 +145,11 @@ class EvidenceForm(Form):
 
 
 class BudgetForm(Form):
-    """A lifetime budget: epsilon at a delta (counted in rho), or pure epsilon."""
+    """A lifetime budget: epsilon at a delta, half of it pure unless `pure` says how much; or pure epsilon."""
 
     epsilon: Amount
     delta: Delta | None = None  # None or 0: pure
+    pure: Annotated[float, Field(ge=0, le=1000)] | None = None
     note: MaybeLine = ""
 
 

@@ -22,8 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from shoal.errors import PlanError
-from shoal.privacy.accounting import show_nano
+from shoal.errors import PlanError, ResourceError, ShoalError
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.ledger.book import new_reservation
 from shoal.release.manifest import MANIFEST
@@ -86,40 +85,28 @@ def main() -> None:
 
 
 def _outcome(work: Any, request: dict[str, Any], progress: RunProgress) -> dict[str, Any]:
-    from shoal.errors import ResourceError, ShoalError
-
     try:
         return {"status": "done", "result": do(request["job"], work, progress)}
     except KeyboardInterrupt:
         return {"status": _stop_of(progress)}
-    except ShoalError as error:
-        if progress.stopped.is_set():  # a flow wrapped the interrupt
-            return {"status": _stop_of(progress)}
-        return {"status": "failed", "error": told_error(error)}
     except MemoryError:
         error = ResourceError("out-of-memory", "this machine has not enough memory for it.")
-        return {"status": "failed", "error": told_error(error)}
-    except Exception as error:
-        if progress.stopped.is_set():  # the exception into which a library turned the interrupt
+    except Exception as failure:
+        if progress.stopped.is_set():  # a flow wrapped the interrupt, or a library turned it into this
             return {"status": _stop_of(progress)}
-        if os.environ.get("SHOAL_DEBUG"):
-            raise
-        return {
-            "status": "failed",
-            "error": {
-                "code": "internal-error",
-                "message": f"shoal met a {type(error).__name__} it did not expect.",
-                "remedy": "Start the page with SHOAL_DEBUG=1 to see where, and please report it.",
-            },
-        }
+        if not isinstance(failure, ShoalError):
+            if os.environ.get("SHOAL_DEBUG"):
+                raise
+            message = f"shoal met a {type(failure).__name__} it did not expect."
+            remedy = "Start the page with SHOAL_DEBUG=1 to see where, and please report it."
+            failure = ShoalError("internal-error", message, remedy)
+        error = failure
+    told = {"code": error.code, "message": error.message, "remedy": error.remedy}
+    return {"status": "failed", "error": told}
 
 
 def _stop_of(progress: RunProgress) -> str:
     return "interrupted" if progress.orphaned.is_set() else "stopped"
-
-
-def told_error(error: Any) -> dict[str, str]:
-    return {"code": error.code, "message": error.message, "remedy": error.remedy}
 
 
 def _listen(progress: RunProgress) -> None:
@@ -350,7 +337,7 @@ def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> A
     )
     if owner is None or (spend is None and stored is None):
         return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
-    cost = "" if spend is None else f"{owner.currency} = {show_nano(spend.cost_nano)}"
+    cost = "" if spend is None else owner.pots[spend.pot].shown(spend.cost_nano)
     if stored is None and reservation in ledger.unfinished():
         words = (
             f"{cost} was spent. The release is complete, but its commit failed. Run it again: that commits "

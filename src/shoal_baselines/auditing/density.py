@@ -147,7 +147,7 @@ def _subtracted(true: Pipeline) -> np.ndarray:
 def _whole_cells(true: Pipeline) -> tuple[np.ndarray, np.ndarray]:
     """Chosen zones with all their fragments, chosen sites with all of theirs; int64 [.., places]."""
     cover = true.mechanism.cover
-    weights = scipy.sparse.csr_array(true.world.weights.matrix).toarray()
+    weights = scipy.sparse.csr_array(true.world.size.setting.weights.matrix).toarray()
     sites = np.eye(weights.shape[1], dtype=np.int64) * cover.lattice
     return weights[cover.zones], sites[cover.places]
 

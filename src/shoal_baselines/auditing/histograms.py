@@ -114,7 +114,7 @@ class _Nested(KeepsEverything):
 
 
 def _stay_in(true: Pipeline) -> Shown:
-    stays = tuple((NEW, at(slot), 1) for slot in range(true.world.ell))
+    stays = tuple((NEW, at(slot), 1) for slot in range(true.world.size.ell))
     return Shown(Pair("a stay in rectangles within each other", (), stays), _Nested)
 
 
@@ -180,8 +180,8 @@ def _split_crowd(true: Pipeline) -> Shown:
     """So many users in one cell that one more splits the city."""
     mechanism = true.mechanism
     gap = THRESHOLD * max(adder.scale for adder in mechanism.costs.adders)
-    users = int(gap / (SPLIT_GAIN * true.world.ell * LATTICE))
-    return Shown(crowd_pair(users, true.world.ell), lambda: ArbitraryNoise(1))
+    users = int(gap / (SPLIT_GAIN * true.world.size.ell * LATTICE))
+    return Shown(crowd_pair(users, true.world.size.ell), lambda: ArbitraryNoise(1))
 
 
 # --- generators -------------------------------------------------------------------------------------------

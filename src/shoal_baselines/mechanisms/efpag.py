@@ -21,7 +21,7 @@ Deviations   fragments in one cell each instead of subtracted overlaps; the choi
 >>> mechanism = DensityEfpag.improved(budget, example_cover(4), slots=168, ell=30, cap=250)
 >>> [name for name, _ in mechanism.spends()]
 ['totals', 'visits', 'select', 'coefficients']
->>> 0.999 * budget.left < mechanism.loss().rho_nano <= budget.left
+>>> 0.999 * budget.left < mechanism.loss().gdp_nano <= budget.left
 True
 """
 
@@ -68,7 +68,7 @@ class DensityEfpag(Scheme):
         shape = (self.touched, self.cells, self.slots, self.lattice)
         return (
             *self.totals.spends(),
-            ("select", GAUSSIAN.cost(self.select, GAUSSIAN.choice(shift_squared(*shape)))),
+            ("select", GAUSSIAN.choice_cost(self.select, GAUSSIAN.choice(shift_squared(*shape)))),
             ("coefficients", self.coefficients.cost(coefficient_shift(*shape))),
         )
 
@@ -110,7 +110,7 @@ class DensityEfpag(Scheme):
         adder = Adder.within(GAUSSIAN, rest.rho_nano, coefficient_shift(*shape))
         return cls(
             totals=totals,
-            select=GAUSSIAN.scale(chosen.rho_nano, GAUSSIAN.choice(shift_squared(*shape))),
+            select=GAUSSIAN.choice_scale(chosen, GAUSSIAN.choice(shift_squared(*shape))),
             coefficients=adder,
             tau=tau_factor * tau_of(adder.deviation / (STEPS * cover.lattice), slots),
             cover=cover,

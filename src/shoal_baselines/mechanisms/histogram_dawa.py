@@ -34,7 +34,7 @@ group of one cell costs 0, whatever the data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -170,7 +170,7 @@ class NoisyCosts:
     @classmethod
     def within(cls, allowance: Allowance, units: int, groups: Sequence[Groups]) -> NoisyCosts:
         """The same share for every partition."""
-        share = Allowance(allowance.name, allowance.amount // max(len(groups), 1), allowance.pure)
+        share = replace(allowance, amount=allowance.amount // max(len(groups), 1))
         if not share.amount:
             raise PlanError("share-empty", "nothing is left for the costs of partitions.", "Raise --epsilon.")
         adders = tuple(adder_within(share, each.sensitivity(units)) for each in groups)

@@ -13,14 +13,14 @@ bounded range of 2 S / scale, which costs 2 S / scale (pure) or (2 S / scale)^2 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.privacy.accounting import Allowance, Budget, Loss, compose
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Adder, Noise, adder_within, family_of, whole_estimates
 
 SELECT_SHARE = Fraction(1, 2)  # of the budget of the rounds; the rest is for answers
@@ -61,7 +61,7 @@ class Rounds:
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         family = self.answers.family
-        one = family.cost(self.select_scale, family.choice(self.sensitivity))
+        one = family.choice_cost(self.select_scale, family.choice(self.sensitivity))
         return (
             ("select", compose([one] * self.count)),
             ("answers", compose([self.answers.cost(self.sensitivity)] * self.count)),
@@ -86,7 +86,7 @@ class Rounds:
         count = min(rounds, given)
         select, budget = budget.take("select", SELECT_SHARE)
         answers, _ = budget.take("answers", 1)
-        each = [Allowance(part.name, part.amount // count, part.pure) for part in (select, answers)]
+        each = [replace(part, amount=part.amount // count) for part in (select, answers)]
         if not all(part.amount for part in each):
             raise PlanError(
                 "histogram-rounds", "the budget is too small for so many rounds.", "Lower --rounds."
@@ -95,6 +95,6 @@ class Rounds:
         return cls(
             count=count,
             sensitivity=sensitivity,
-            select_scale=family.scale(each[0].amount, family.choice(sensitivity)),
+            select_scale=family.choice_scale(each[0], family.choice(sensitivity)),
             answers=adder_within(each[1], sensitivity),
         )

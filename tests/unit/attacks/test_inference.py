@@ -119,7 +119,7 @@ def test_priors_are_those_of_the_formulas(name, seed):
     expected = dense_prior(name, truth_table(visits))
     prior = prior_named(name, visits, PERIODS)
     for slot in range(PERIODS.inferred):
-        np.testing.assert_allclose(dense(prior.rows(slot)), expected[:, :, slot], atol=1e-12)
+        np.testing.assert_allclose(dense(prior.rows(prior.key(slot))), expected[:, :, slot], atol=1e-12)
 
 
 @pytest.mark.parametrize("protected", [False, True])

@@ -31,7 +31,8 @@ def test_crowds_have_every_size_at_both_sites_and_one_user_more():
         sizes[site, len(users)] += 1
     assert sizes == Counter((site, m) for site in (0, 1) for m in (*range(65), 99, 100, 127, 128, 255))
     assert len(CROWDS) == 70
-    weights = TRUE["laplace"].world.weights.matrix.toarray() / TRUE["laplace"].world.weights.lattice
+    weights = TRUE["laplace"].world.size.setting.weights
+    weights = weights.matrix.toarray() / weights.lattice
     assert weights[:, 0].tolist() == [1.0, 0.0, 0.0]  # a whole visit
     assert weights[:, 1].tolist() == [0.5, 0.5, 0.0]  # shared by two zones
 

@@ -121,7 +121,7 @@ def test_a_bug_runs_unless_it_is_to_raise(mutant):
                 pass
             except Exception:
                 raised = True
-    assert raised == mutant.raises
+    assert raised == mutant.bug.raises
 
 
 TRIP_ROWS = [(1, at(0), 0), (1, at(0, 2), 1), (2, at(1), 3)]
@@ -139,7 +139,7 @@ def check_bugs_run(name, mutants):
         except GuaranteeError:
             assert any(words in mutant.name for words in refused), mutant_name(mutant)
         except Exception:
-            assert mutant.raises, mutant_name(mutant)
+            assert mutant.bug.raises, mutant_name(mutant)
 
 
 def test_bugs_of_trips_run_unless_they_are_to_raise():

@@ -78,7 +78,8 @@ def test_neighbours_are_indistinguishable(name, uneven, pair, key, swap, which):
 def test_edge_cases_hold(name, few):
     pipeline = TRUE[name, False]
     world = pipeline.world
-    pairs = edge_pairs(world.slots, world.ell, world.sites)[:: 5 if few and name in SYNTHETIC else 1]
+    every = 5 if few and name in SYNTHETIC else 1
+    pairs = edge_pairs(world.slots, world.size.ell, world.size.places)[::every]
     assert list(findings(pipeline, pairs, pipeline.mechanism.loss(), quick=True)) == []
 
 

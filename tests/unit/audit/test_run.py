@@ -321,7 +321,7 @@ def test_whole_runs_see_the_user_and_stay_below_the_claim(name):
 def test_the_whole_pair_is_as_bad_as_can_be():
     pipeline = pipeline_of("density-laplace", 1.0, None)
     pair = worst_events(pipeline)
-    assert len(pair.added) == pipeline.world.ell
+    assert len(pair.added) == pipeline.world.size.ell
     assert {user for user, _, _ in pair.added}.isdisjoint(user for user, _, _ in pair.table)
 
 

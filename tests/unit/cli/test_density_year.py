@@ -20,8 +20,8 @@ def test_a_year_without_a_population(ledger, command, tmp_path):
     code, out, err = command("density", "year", "--epsilon", 4, "--delta", "1e-6")
     assert (code, err) == (0, "")
     told = " ".join(out.split())
-    assert "52 releases of a week within rho = 0.311064954, epsilon = 4 at delta = 1e-06" in told
-    assert "--rho 0.005982018" in told
+    assert "52 releases of a week within rho = 0.35100362, epsilon = 4 at delta = 1e-06" in told
+    assert "--rho 0.006750069" in told
     assert not (tmp_path / "ledger.sqlite").exists()
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from shoal.cli.ledger import ledger
 from shoal.errors import GuaranteeError, LedgerError, PlanError
-from shoal.privacy.accounting import Loss, rho_for
+from shoal.privacy.accounting import GDP, Loss, rho_for
 from shoal.privacy.ledger import Reservation, StoredRow, open_ledger
 from shoal.privacy.ledger.state import link
 from shoal.release.verify import sha256_file
@@ -33,17 +33,51 @@ def shown(*words: str) -> dict:
 
 
 def test_create_by_each_kind_of_budget() -> None:
-    made = shown("create", "town", "--epsilon", "1", "--delta", "1e-6")
-    assert (made["currency"], made["limit_nano"]) == ("rho", rho_for(1.0, 1e-6))
-    assert made["epsilon_limit"] <= 1
-    assert shown("create", "city", "--rho", "0.05")["limit_nano"] == 50_000_000
-    made = shown("create", "village", "--pure-epsilon", "0.3")
-    assert (made["currency"], made["limit_nano"]) == ("epsilon", 300_000_000)
+    def limits(*words: str) -> dict:
+        return {pot["pot"]: (pot["law"], pot["limit_nano"]) for pot in shown("create", *words)["pots"]}
+
+    half = ("gaussian", rho_for(0.5, 1e-6, GDP))
+    assert limits("town", "--epsilon", "1", "--delta", "1e-6") == {
+        "gaussian": half,
+        "pure": ("pure", 5 * 10**8),
+    }
+    told = shown("show", "town")["populations"][0]
+    assert told["lifetime"] == {"epsilon": pytest.approx(1, abs=1e-8), "delta": 1e-6}
+    assert told["lifetime"]["epsilon"] <= 1
+    whole = ("--epsilon", "1", "--delta", "1e-6", "--pure-epsilon")
+    assert limits("most", *whole, "0") == {
+        "gaussian": ("gaussian", rho_for(1.0, 1e-6, GDP)),
+        "pure": ("pure", 0),
+    }
+    assert limits("least", *whole, "1") == {"gaussian": ("gaussian", 0), "pure": ("pure", 10**9)}
+    assert limits("city", "--rho", "0.05") == {"one": ("zcdp", 50_000_000)}
+    assert limits("village", "--pure-epsilon", "0.3") == {"one": ("pure", 300_000_000)}
+
+
+def limit(*words: str) -> int:
+    (pot,) = shown(*words)["pots"]
+    return pot["limit_nano"]
+
+
+def test_a_pot_is_raised_alone_and_never_lowered_once_something_was_reserved() -> None:
+    run("create", "town", "--epsilon", "1", "--delta", "1e-6")
+    said = run("raise", "town", "--epsilon", "2").output
+    assert "did not depend on answers" in said
+    assert "Gaussian budget: epsilon 0 of 1.5 spent" in said
+    assert "pure budget: epsilon 0 of 0.5 spent" in said
+    assert run("lower", "town", "--epsilon", "1.5").exit_code == 0
+    open_ledger().reserve("town", Loss.gaussian(1000), "a", "density")
+    for words in (["lower", "town", "--epsilon", "1.4"], ["raise", "town", "--pure-epsilon", "0.4"]):
+        assert isinstance(run(*words).exception, LedgerError), words
+    moved = run("raise", "town", "--epsilon", "1.5", "--pure-epsilon", "0.9")
+    assert isinstance(moved.exception, LedgerError)
+    assert run("raise", "town", "--pure-epsilon", "0.7").exit_code == 0
+    assert "pure budget: epsilon 0 of 0.7 spent" in run("show", "town").output
 
 
 def test_raise_keeps_the_delta_of_the_population() -> None:
-    run("create", "town", "--epsilon", "1", "--delta", "1e-6")
-    assert shown("raise", "town", "--epsilon", "2")["limit_nano"] == rho_for(2.0, 1e-6)
+    open_ledger().create("town", currency="rho", limit_nano=rho_for(1.0, 1e-6), delta=1e-6)
+    assert limit("raise", "town", "--epsilon", "2") == rho_for(2.0, 1e-6)
     refused = run("raise", "town", "--pure-epsilon", "2")
     assert isinstance(refused.exception, PlanError)
     assert refused.exception.code == "budget-currency"
@@ -84,7 +118,7 @@ def test_show_lists_spends_and_the_head() -> None:
         assert part in text
     answer = shown("show", "town")
     assert answer["head"] == book.head()
-    assert answer["populations"][0]["left_nano"] == 30_000_000
+    assert answer["populations"][0]["pots"][0]["left_nano"] == 30_000_000
     assert [spend["status"] for spend in answer["populations"][0]["spends"]] == [
         "unresolved (counts as spent)"
     ]
@@ -94,7 +128,7 @@ def test_show_lists_spends_and_the_head() -> None:
 def test_show_names_the_folder_and_fits_100_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
-    run("create", "town", "--epsilon", "4", "--delta", "1e-6")
+    run("create", "town", "--rho", "1")
     book = open_ledger()
     what = "density, gaussian, 2026-03-02 to 2026-03-09"
     held = book.reserve("town", Loss(123_456_789), "a", what)
@@ -172,7 +206,7 @@ def test_lower_is_a_command_of_its_own() -> None:
     refused = run("raise", "town", "--rho", "0.04")
     assert isinstance(refused.exception, LedgerError)
     assert "shoal ledger lower" in str(refused.exception)
-    assert shown("lower", "town", "--rho", "0.04")["limit_nano"] == 40_000_000
+    assert limit("lower", "town", "--rho", "0.04") == 40_000_000
     assert "limit lowered" in " ".join(run("show", "town").output.split())
 
 

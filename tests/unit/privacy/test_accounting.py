@@ -17,7 +17,9 @@ from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy.accounting import (
+    GDP,
     NANO,
+    ZCDP,
     Allowance,
     Budget,
     Loss,
@@ -102,7 +104,7 @@ def test_smaller_delta_is_never_less_epsilon(rho_nano, delta):
 def test_nothing_costs_nothing():
     assert epsilon_for(0, 1e-6) == 0.0
     assert delta_for(0, 1.0) == 0.0
-    assert compose([]) == Loss(0, 0)
+    assert compose([]) == Loss(0, 0, 0)
 
 
 @given(st.integers(1, 10**12), st.integers(1, 10**12))
@@ -204,7 +206,8 @@ def test_taking_leaves_the_first_budget_as_it_was():
 
 
 def test_approximate_budget_is_what_epsilon_and_delta_buy():
-    assert Budget.of(1.0, 1e-6).left == rho_for(1.0, 1e-6)
+    assert Budget.of(1.0, 1e-6).left == rho_for(1.0, 1e-6, GDP)
+    assert Budget.of(1.0, 1e-6, ZCDP).left == rho_for(1.0, 1e-6)
     assert not Budget.of(1.0, 1e-6).pure
     assert Budget.of(0.5, None) == Budget(NANO // 2, True)
 
@@ -245,12 +248,17 @@ def test_bad_delta_is_refused(delta):
 @for_each(
     ("allowance", "loss", "covered"),
     [
-        (Allowance("a", 100, False), Loss(100), True),
-        (Allowance("a", 100, False), Loss(101), False),
+        (Allowance("a", 100, False, ZCDP), Loss(100), True),
+        (Allowance("a", 100, False, ZCDP), Loss(101), False),
+        (Allowance("a", 100, False), Loss(100), False),  # a part of it has no mu
+        (Allowance("a", 100, False), Loss.gaussian(100), True),
+        (Allowance("a", 100, False), Loss.gaussian(101), False),
         (Allowance("a", NANO, True), Loss.pure(NANO), True),
         (Allowance("a", NANO, True), Loss.pure(NANO + 1), False),
         (Allowance("a", NANO, True), Loss(1), False),  # not pure, however small
-        (Allowance("a", NANO // 2, False), Loss.pure(NANO), True),  # pure is zCDP, too
+        (Allowance("a", NANO // 2, False, ZCDP), Loss.pure(NANO), True),  # pure is zCDP, too
+        (Allowance("a", NANO // 2, False), Loss.pure(NANO), False),  # its mu is larger
+        (Allowance("a", 758_955_596, False), Loss.pure(NANO), True),
     ],
 )
 def test_an_allowance_covers_a_loss_in_its_own_currency(allowance, loss, covered):

@@ -62,6 +62,7 @@ LEAVES = (
     Leaf("input/synthetic_trips", DETERMINED, "trips.parquet"),
     Leaf("input/shape", DETERMINED, README_ALONE),
     Leaf("input/columns/*", DETERMINED, README_ALONE),
+    Leaf("input/peaks/**", DETERMINED, README_ALONE),
     Leaf("input/**", DECLARED, "a histogram's trips_with_noise: metadata of histogram.parquet"),
     Leaf("read_from_data/**", DETERMINED, README_ALONE),
     Leaf("columns/**", DETERMINED, "README.md; names: columns of the tables"),

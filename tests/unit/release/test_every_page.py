@@ -107,13 +107,14 @@ def evidence() -> str:
         Manifest.from_json(GOLDEN.read_text()), population="<img>", licence="<img>", public={"<img>": "<img>"}
     )
     row = {"at": NASTY, "what": NASTY, "cost": NASTY, "status": NASTY, "this": True}
-    names = ("population", "currency", "limit", "spent", "left", "as_epsilon", "mixture")
+    pot = dict.fromkeys(("title", "limit", "spent", "left"), NASTY)
+    names = ("population", "lifetime", "mixture")
     return evidence_html(
         Evidence(
             name=NASTY,
             manifest=manifest,
             manifest_sha256=NASTY,
-            budget=dict.fromkeys(names, NASTY),
+            budget=dict.fromkeys(names, NASTY) | {"pots": [pot]},
             rows=[row],
             ledger_rows=1,
             ledger_head=NASTY,

@@ -18,9 +18,9 @@ from shoal.kinds.run import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save_block as save_block
 from shoal.kinds.trajectories.blocks import _save_windows as save_state
 from shoal.kinds.trajectories.build import write_private
+from shoal.kinds.trajectories.published import write_key
 from shoal.release.page.page import write_page
 from shoal.release.staging import private_file
-from shoal.release.trajectory_files import write_key
 from shoal.stages.trajectories import Boxes
 from shoal.studio.workspace import write_json
 

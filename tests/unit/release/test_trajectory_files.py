@@ -10,7 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import OutputError
-from shoal.release.trajectory_files import KEY, find_key, misplaced, read_records, write_key, write_records
+from shoal.kinds.trajectories.published import (
+    KEY,
+    find_key,
+    misplaced,
+    read_records,
+    write_key,
+    write_records,
+)
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes
 

@@ -19,7 +19,6 @@ compute the privacy lost to counts, the share regained by a protected release, a
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -64,17 +63,13 @@ class Periods:
         return self.slots - self.split
 
 
-class Prior(ABC):
-    """Rows of an inferred slot, by its place in the cycle; slots with the same `key` have the same rows."""
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Rows of every inferred slot, by its key: slots with the same key have the same rows."""
 
-    def __init__(self, name: str, periods: Periods, cycle: int) -> None:
-        self.name, self._cycle, self._split = name, cycle, periods.split
-
-    def key(self, slot: int) -> int:
-        return (self._split + slot) % self._cycle
-
-    @abstractmethod
-    def rows(self, slot: int) -> Rows: ...
+    name: str
+    key: Callable[[int], int]
+    rows: Callable[[int], Rows]
 
 
 def prior_named(name: str, visits: KnownVisits, periods: Periods) -> Prior:
@@ -90,74 +85,52 @@ def prior_named(name: str, visits: KnownVisits, periods: Periods) -> Prior:
             "Observe longer, or leave this prior out with --prior.",
         )
     if name in ASSIGNMENT:
-        return LastSeason(name, TruthRows(visits), periods, cycle)
+        truth, before = TruthRows(visits), periods.split - cycle
+        return Prior(name, lambda slot: slot, lambda slot: truth.rows(before + slot))  # eq. 14
+    rows = _by_time if name.startswith("time") else _by_place
     observed = visits.between(0, periods.split)
-    if name.startswith("time"):
-        return TimeSeason(name, observed, periods, cycle)
-    return PlaceSeason(name, observed, periods, cycle)
+    return Prior(name, lambda slot: (periods.split + slot) % cycle, rows(observed, cycle))
 
 
-class PlaceSeason(Prior):
+def _by_place(visits: KnownVisits, cycle: int) -> Callable[[int], Rows]:
     """How often each user is at each place, null included, in each slot of the cycle (eqs. 7 to 9)."""
+    users, rois = visits.users, visits.places + 1
+    season = visits.slot.astype(np.int64) % cycle
+    cells, times = np.unique((season * users + visits.user) * rois + visits.place, return_counts=True)
+    active = np.unique((season * users + visits.user) * visits.slots + visits.slot) // visits.slots
+    observed = np.bincount(np.arange(visits.slots) % cycle, minlength=cycle)
+    away = np.repeat(observed, users) - np.bincount(active, minlength=cycle * users)
+    unseen = np.flatnonzero(away)
+    cells = np.concatenate([cells, unseen * rois + visits.places])
+    times = np.concatenate([times, away[unseen]]).astype(np.float64)
+    order = np.argsort(cells)
+    row, roi = np.divmod(cells[order], rois)
+    times, starts = times[order], np.searchsorted(row, np.arange(cycle * users + 1))
 
-    def __init__(self, name: str, visits: KnownVisits, periods: Periods, cycle: int) -> None:
-        super().__init__(name, periods, cycle)
-        self._users, self._null = visits.users, visits.places
-        season = visits.slot.astype(np.int64) % cycle
-        rois = visits.places + 1
-        cells, times = np.unique(
-            (season * visits.users + visits.user) * rois + visits.place, return_counts=True
-        )
-        active = np.unique((season * visits.users + visits.user) * visits.slots + visits.slot) // visits.slots
-        observed = np.bincount(np.arange(periods.split) % cycle, minlength=cycle)
-        away = np.repeat(observed, visits.users) - np.bincount(active, minlength=cycle * visits.users)
-        unseen = np.flatnonzero(away)
-        cells = np.concatenate([cells, unseen * rois + visits.places])
-        times = np.concatenate([times, away[unseen]])
-        order = np.argsort(cells)
-        row, self._roi = np.divmod(cells[order], rois)
-        self._times = times[order].astype(np.float64)
-        self._first = np.searchsorted(row, np.arange(cycle * visits.users + 1))
-
-    def rows(self, slot: int) -> Rows:
-        at = self.key(slot) * self._users
-        first = self._first[at : at + self._users + 1]
+    def rows(key: int) -> Rows:
+        first = starts[key * users : (key + 1) * users + 1]
         here = slice(first[0], first[-1])
-        total = np.add.reduceat(self._times[here], first[:-1] - first[0])
-        share = self._times[here] / np.repeat(total, np.diff(first))
-        return Rows(first - first[0], self._roi[here].astype(np.int32), share)
+        total = np.add.reduceat(times[here], first[:-1] - first[0])
+        share = times[here] / np.repeat(total, np.diff(first))
+        return Rows(first - first[0], roi[here].astype(np.int32), share)
+
+    return rows
 
 
-class TimeSeason(Prior):
+def _by_time(visits: KnownVisits, cycle: int) -> Callable[[int], Rows]:
     """Any place, null included, alike in the slots of the cycle in which a user is seen (eqs. 10 and 11)."""
+    rois = visits.places + 1
+    seen = np.zeros((cycle, visits.users), bool)
+    seen[visits.slot % cycle, visits.user] = True
 
-    def __init__(self, name: str, visits: KnownVisits, periods: Periods, cycle: int) -> None:
-        super().__init__(name, periods, cycle)
-        self._rois = visits.places + 1
-        self._active = np.zeros((cycle, visits.users), bool)
-        self._active[visits.slot % cycle, visits.user] = True
-
-    def rows(self, slot: int) -> Rows:
-        active = self._active[self.key(slot)]
-        count = np.where(active, self._rois, 1)
+    def rows(key: int) -> Rows:
+        count = np.where(seen[key], rois, 1)
         first = np.concatenate([[0], np.cumsum(count)])
         roi = np.arange(first[-1]) - np.repeat(first[:-1], count)
-        roi[first[:-1][~active]] = self._rois - 1
+        roi[first[:-1][~seen[key]]] = rois - 1
         return Rows(first, roi.astype(np.int32), np.repeat(1.0 / count, count))
 
-
-class LastSeason(Prior):
-    """Where the user was a cycle before (eq. 14)."""
-
-    def __init__(self, name: str, truth: TruthRows, periods: Periods, cycle: int) -> None:
-        super().__init__(name, periods, cycle)
-        self._truth, self._offset = truth, periods.split - cycle
-
-    def key(self, slot: int) -> int:
-        return slot
-
-    def rows(self, slot: int) -> Rows:
-        return self._truth.rows(self._offset + slot)
+    return rows
 
 
 READINGS = ("all", "pop")
@@ -240,12 +213,14 @@ class _Run:
     tell: Tell | None
 
     def prior(self, prior: Prior, inferences: Sequence[str]) -> list[Outcome]:
-        sums = {each: _Sums(self.truth.users, len(self.slots)) for each in inferences}
-        seasons = len({prior.key(slot) for slot in range(len(self.slots))})
+        users, slots = self.truth.users, len(self.slots)
+        sums = {each: (np.zeros((users, 7)), np.zeros(slots)) for each in inferences}
+        places, seen = np.zeros((2, users), np.int64)
+        seasons = len({prior.key(slot) for slot in range(slots)})
 
         @lru_cache(maxsize=1 if seasons == 1 else self.threads)
         def prepared(key: int):
-            rows = prior.rows(next(s for s in range(len(self.slots)) if prior.key(s) == key))
+            rows = prior.rows(key)
             ranked = Ranking.of(rows, self.truth.rois, self.order) if "max_roi" in inferences else None
             return rows, ranked
 
@@ -257,54 +232,37 @@ class _Run:
             return slot, results, np.diff(true.first), true.roi[true.first[:-1]] != self.truth.null
 
         with ThreadPoolExecutor(self.threads) as pool:
-            for done, (slot, results, actual, observed) in enumerate(pool.map(one, range(len(self.slots)))):
+            for done, (slot, results, actual, observed) in enumerate(pool.map(one, range(slots))):
+                places += actual
+                seen += observed
                 for each, result in results.items():
-                    sums[each].add(slot, result, actual, observed)
+                    error = result.divergence
+                    reached = (error, np.sqrt(error), error * observed, result.hits, result.predicted)
+                    sums[each][0][:] += np.column_stack(reached)
+                    sums[each][1][slot] = error.mean()
                 if self.tell:
-                    self.tell(prior.name, done + 1, len(self.slots))
-        readings = ("all",) if prior.name in ASSIGNMENT else READINGS
-        return [total.outcome(prior.name, each, readings) for each, total in sums.items()]
+                    self.tell(prior.name, done + 1, slots)
+        return [_outcome(prior.name, each, *total, places, seen) for each, total in sums.items()]
 
 
-class _Sums:
-    """Sums over slots of what one inference reached."""
-
-    def __init__(self, users: int, slots: int) -> None:
-        self.slots = slots
-        self.divergence, self.distance = np.zeros(users), np.zeros(users)
-        self.hits, self.predicted = (np.zeros((users, 2), np.int64) for _ in range(2))
-        self.actual = np.zeros(users, np.int64)
-        self.at_visits, self.visit_slots = np.zeros(users), np.zeros(users, np.int64)
-        self.by_slot = np.zeros(slots)
-
-    def add(self, slot: int, result: SlotResult, actual: np.ndarray, observed: np.ndarray) -> None:
-        self.divergence += result.divergence
-        self.distance += np.sqrt(result.divergence)
-        self.hits += result.hits
-        self.predicted += result.predicted
-        self.actual += actual
-        self.at_visits += result.divergence * observed
-        self.visit_slots += observed
-        self.by_slot[slot] = result.divergence.mean()
-
-    def outcome(self, prior: str, inference: str, readings: tuple[str, ...]) -> Outcome:
-        f1 = 2 * self.hits / (self.predicted + self.actual[:, None])
-        whole = inference in ("max_roi", "max_user")
-        names = ("all",) if whole else readings
-        return Outcome(
-            prior=None if inference == "aggregates" else prior,
-            inference=inference,
-            divergence=self.divergence / self.slots,
-            distance=self.distance / self.slots,
-            at_visits=np.divide(
-                self.at_visits,
-                self.visit_slots,
-                out=np.full(len(self.at_visits), np.nan),
-                where=self.visit_slots > 0,
-            ),
-            localization={name: 1.0 - f1[:, READINGS.index(name)] for name in names},
-            divergence_by_slot=self.by_slot,
-        )
+def _outcome(
+    prior: str, inference: str, sums: np.ndarray, by_slot: np.ndarray, places: np.ndarray, seen: np.ndarray
+) -> Outcome:
+    """Means over slots; `places` are those of the truth, `seen` the slots with a visit, summed over slots."""
+    divergence, distance, at_visits, *taken = sums.T
+    hits, predicted = np.split(np.array(taken), 2)
+    f1 = 2 * hits / (predicted + places)
+    whole = inference in ("max_roi", "max_user") or prior in ASSIGNMENT
+    unseen = np.full(len(seen), np.nan)
+    return Outcome(
+        prior=None if inference == "aggregates" else prior,
+        inference=inference,
+        divergence=divergence / by_slot.size,
+        distance=distance / by_slot.size,
+        at_visits=np.divide(at_visits, seen, out=unseen, where=seen > 0),
+        localization=dict(zip(READINGS[: 1 if whole else 2], 1.0 - f1, strict=False)),
+        divergence_by_slot=by_slot,
+    )
 
 
 SANITY = 0.001  # of a slot's mean total: smaller counts are judged against this

@@ -6,7 +6,7 @@ visits, or from the file of a release.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -118,64 +118,46 @@ RELEASE = "release"
 AttackPlan = InferencePlan | RecoveryAttackPlan | MembershipPlan
 
 
-class Defender:
-    """Density methods on visits that lie in the zones of `setting` and the slots of `clock`.
+def publisher(
+    visits: KnownVisits,
+    setting: Setting,
+    clock: Clock,
+    *,
+    delta: float,
+    options: MethodOptions | None = None,
+    seed: int | None = None,
+) -> Callable[[Protection], np.ndarray]:
+    """People per zone and slot as density methods would publish them, float64 [zones, slots].
 
-    Zones are places; each run is fresh noise.
+    The visits lie in the zones of `setting` and the slots of `clock`; each call is fresh noise.
     """
+    options = options or MethodOptions(users=visits.users)
+    weights = AreaWeights.identity(setting.zones)  # zones are places
+    placed = replace(setting, weights=weights, place_xy_m=setting.zone_xy_m, clock=clock)
 
-    def __init__(
-        self,
-        visits: KnownVisits,
-        setting: Setting,
-        clock: Clock,
-        *,
-        delta: float,
-        options: MethodOptions | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.visits, self.delta, self.seed = visits, delta, seed
-        self.options = options or MethodOptions(users=visits.users)
-        self.setting = replace(
-            setting,
-            weights=AreaWeights.identity(setting.zones),
-            place_xy_m=setting.zone_xy_m,
-            clock=clock,
-        )
-        self.counting = Counting(
-            DuckEngine(),
-            self._events,
-            self.setting,
-            run_key=self._noise().run_key(),
-            progress=Silent(),
-            rows=len(visits.user),
-        )
+    def noise() -> OsNoise | SeededNoise:
+        return OsNoise() if seed is None else SeededNoise(seed)
 
-    def _noise(self) -> OsNoise | SeededNoise:
-        return OsNoise() if self.seed is None else SeededNoise(self.seed)
+    def events() -> Iterator[pa.RecordBatch]:
+        """The visits as events at the start of their slots."""
+        for first in range(0, len(visits.user), BATCH):
+            part = slice(first, first + BATCH)
+            user, time_us = visits.user[part].astype(np.int64), clock.edges_us[visits.slot[part]]
+            yield pa.record_batch({"user": user, "time_us": time_us, "site": visits.place[part]})
 
-    def people(self, protection: Protection) -> np.ndarray:
-        """People per zone and slot as a method would publish them, float64 [zones, slots]."""
+    key, rows = noise().run_key(), len(visits.user)
+    counting = Counting(DuckEngine(), events, placed, run_key=key, progress=Silent(), rows=rows)
+
+    def people(protection: Protection) -> np.ndarray:
         assert protection.method is not None
         assert protection.set_at is not None
         chosen = any_method(protection.method)
-        budget = Budget.of(check_epsilon(protection.set_at), None if chosen.pure else self.delta)
-        mechanism = chosen.build(budget, self.setting, self.options)
-        stage = stage_for(mechanism, self.counting, self.setting, self.options)
-        return chosen.finish(mechanism(stage, self._noise()), self.setting, self.options).people
+        budget = Budget.of(check_epsilon(protection.set_at), None if chosen.pure else delta)
+        mechanism = chosen.build(budget, placed, options)
+        stage = stage_for(mechanism, counting, placed, options)
+        return chosen.finish(mechanism(stage, noise()), placed, options).people
 
-    def _events(self):
-        """The visits as events at the start of their slots."""
-        starts = self.setting.clock.edges_us
-        for first in range(0, len(self.visits.user), BATCH):
-            part = slice(first, first + BATCH)
-            yield pa.record_batch(
-                {
-                    "user": pa.array(self.visits.user[part].astype(np.int64)),
-                    "time_us": pa.array(starts[self.visits.slot[part]]),
-                    "site": pa.array(self.visits.place[part]),
-                }
-            )
+    return people
 
 
 @dataclass(frozen=True)
@@ -246,10 +228,10 @@ def protected_counts(
 ) -> Iterator[tuple[Protection, np.ndarray]]:
     """The visits as each method of the plan would publish them, [zones, slots]."""
     if plan.defences:
-        defender = Defender(visits, setting, clock, delta=plan.delta, options=options, seed=plan.seed)
+        people = publisher(visits, setting, clock, delta=plan.delta, options=options, seed=plan.seed)
         for each in protections(plan):
             progress.stage(f"protect, {each.label}")
-            yield each, defender.people(each)
+            yield each, people(each)
 
 
 def released_people(release: str | Path, zone_ids: list[str], clock: Clock) -> np.ndarray:

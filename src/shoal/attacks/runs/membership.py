@@ -31,13 +31,13 @@ from shoal.attacks.models.membership import (
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.counts import (
     AttackSource,
-    Defender,
     Protection,
     clock_from,
     counts_name,
     open_attack_source,
     protection_of,
     protections,
+    publisher,
 )
 from shoal.attacks.runs.findings import Column, Findings, drawn_curve, stacked, table_of
 from shoal.attacks.runs.plans import MembershipPlan
@@ -205,7 +205,7 @@ def _publish(
 
     def publish(group: KnownVisits, run: int) -> np.ndarray:
         seed = plan.seed * 1_000_003 + run
-        return Defender(group, source.setting, clock, delta=plan.delta, seed=seed).people(protection)
+        return publisher(group, source.setting, clock, delta=plan.delta, seed=seed)(protection)
 
     return publish
 

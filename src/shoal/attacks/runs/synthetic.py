@@ -94,7 +94,7 @@ def run(settings: Mapping[str, Any], plan: SyntheticAttackPlan, progress: Progre
     delta = settings.get("delta") if plan.delta is None else plan.delta
     plan = replace(plan, delta=delta or None)
     prepared = _prepared(settings, plan)
-    build = SyntheticBuild(prepared, progress)
+    build = SyntheticBuild(prepared, progress, allow_empty=True)  # nobody is an error of the attack
     build.check()
     exact, _ = build.paths(plan.seed.to_bytes(16, "little")).gather()
     return _findings(*_attack(prepared, exact, plan, progress))
@@ -129,14 +129,7 @@ def _attack(
     for defence, epsilon in _published(plan):
         at = "" if epsilon is None else f" at {epsilon:g}"
         tell.stage(f"attack {defence.name}{at}", LEARN + plan.worlds)
-        publish = defence.publisher(
-            prepared,
-            epsilon=epsilon,
-            delta=plan.delta,
-            count=written,
-            seed=plan.seed,
-            share=group / trips.units,
-        )
+        publish = defence.publisher(prepared, plan, epsilon, count=written, share=group / trips.units)
         most = allowed(epsilon, plan.delta or 0.0)[0] if defence.sound and epsilon is not None else None
         named = {"release": defence.name, "set_at": epsilon}
         rows, curves, nearest = _attack_worlds(trips, worlds, classes, publish, plan.seed, tell)

@@ -21,58 +21,57 @@ from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import ExactPaths
 
 if TYPE_CHECKING:
+    from shoal.attacks.runs.plans import SyntheticAttackPlan
     from shoal.kinds.synthetic.prepare import PreparedSynthetic
 
+RAW = "raw"
 RUN_STEP = 1_000_003  # between the seeds of two attacks
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Defence:
     """How a group's trips are published. Only a sound one holds the epsilon it is set at."""
 
     name: str
-    summary: str
-    kind: str  # "copy" | "tgm" | "mechanism"
     switches: dict[str, Any] = field(default_factory=dict, hash=False)  # of TGM
 
     @property
     def sound(self) -> bool:
-        return self.kind == "mechanism"
+        return self.name in METHODS
 
     @property
     def label(self) -> str:
         """The name in a table; what protects no person, but is set at an epsilon, is marked."""
-        return f"{self.name} (no guarantee)" if self.kind == "tgm" else self.name
+        return self.name if self.sound or self.name == RAW else f"{self.name} (no guarantee)"
 
     @property
     def set_by_epsilon(self) -> bool:
-        return self.kind != "copy" and self.switches.get("private", True)
+        return self.name != RAW and self.switches.get("private", True)
 
     def publisher(
         self,
         prepared: PreparedSynthetic,
-        *,
+        plan: SyntheticAttackPlan,
         epsilon: float | None,
-        delta: float | None,
+        *,
         count: int,
-        seed: int,
         share: float,
     ) -> Publish:
         """A group's trips to a release of `count` trips, by seeded noise; `share` of all units is a group."""
-        if self.kind == "copy":
+        if self.name == RAW:
             return lambda group, run: group.paths
-        if self.kind == "tgm":
-            return self._tgm(prepared, epsilon, count, seed)
+        if not self.sound:
+            return self._tgm(prepared, epsilon, count, plan.seed)
         assert epsilon is not None
         declared = prepared.setting.trips
         trips = None if declared is None else max(round(declared * share), 1)
         setting = replace(prepared.setting, trips=trips)
-        mechanism = METHODS[self.name].build(Budget.of(epsilon, delta), setting)
+        mechanism = METHODS[self.name].build(Budget.of(epsilon, plan.delta), setting)
 
         def publish(group: KnownTrips, run: int) -> CellPaths:
-            queries = PathQueries(exact_of(group, setting))
-            model = mechanism(queries, SeededNoise(seed * RUN_STEP + run))
-            return model.generate(count, seed * RUN_STEP + run)
+            seed = plan.seed * RUN_STEP + run
+            model = mechanism(PathQueries(exact_of(group, setting)), SeededNoise(seed))
+            return model.generate(count, seed)
 
         return publish
 
@@ -86,25 +85,11 @@ class Defence:
 DEFENCES = {
     each.name: each
     for each in (
-        Defence(name="raw", summary="the real trips themselves, without names", kind="copy"),
-        Defence(name="tgm", summary="TGM as published", kind="tgm"),
-        Defence(
-            name="tgm-counts",
-            summary="TGM with counts for utilities",
-            kind="tgm",
-            switches={"utilities": "counts"},
-        ),
-        Defence(
-            name="tgm-np",
-            summary="TGM without its noise, trips in proportion",
-            kind="tgm",
-            switches={"private": False},
-        ),
-        *(
-            Defence(name=each.name, summary=each.summary, kind="mechanism")
-            for each in METHODS.values()
-            if each.takes != COMMUTES
-        ),
+        Defence(RAW),  # the real trips themselves, without names
+        Defence("tgm"),  # as published
+        Defence("tgm-counts", {"utilities": "counts"}),
+        Defence("tgm-np", {"private": False}),  # without its noise, trips in proportion
+        *(Defence(each.name) for each in METHODS.values() if each.takes != COMMUTES),
     )
 }
 

@@ -9,8 +9,8 @@ from shoal.attacks.runs.findings import Findings
 from shoal.attacks.runs.plans import TrackerPlan
 from shoal.errors import PlanError
 from shoal.kinds.run import Progress
+from shoal.kinds.trajectories.published import RECORDS, find_key
 from shoal.kinds.trajectories.verify import verify_trajectories
-from shoal.release.trajectory_files import RECORDS, find_key
 from shoal.release.verify import sha256_file
 
 

@@ -9,6 +9,7 @@ published, and the package has no parameter that would do the same from outside.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -20,19 +21,27 @@ from typing import Any
 from unittest.mock import patch
 
 from shoal.auditing.end_to_end.worlds import Rows, World
-from shoal.auditing.replay import Call, CallsDiffer, over_claim, over_parts, transcript_loss
+from shoal.auditing.replay import (
+    Call,
+    CallsDiffer,
+    over_claim,
+    over_parts,
+    transcript_gdp,
+    transcript_loss,
+    under_gdp,
+)
 from shoal.errors import ShoalError
 from shoal.kinds import KINDS
 from shoal.kinds.ask import Ask
 from shoal.kinds.run import run as run_kind
-from shoal.privacy.accounting import NANO, Loss, ceil_nano, cost_nano
+from shoal.privacy.accounting import GDP, NANO, PURE, ZCDP, Loss, ceil_nano, cost_nano, rho_for
 from shoal.privacy.ledger.book import open_ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release import manifest as manifest_module
 from shoal.release.manifest import MANIFEST, Manifest, covers, spent_loss
 
 POPULATION = "end-to-end audit"
-LIMIT_NANO = 10**6 * NANO
+LIMIT_NANO, DELTA = 10**6 * NANO, 1e-6
 PRIMITIVES = ("run_key", "laplace", "gaussian", "choose", "first_above")
 
 
@@ -44,7 +53,7 @@ class Outcome:
     error: tuple[str, ...] | None = None  # class, code, and after the reserve the message
     differs: str | None = None  # a noise call that was not made on the other side
     spent_nano: int = 0  # reserved in the ledger
-    currency: str = "rho"
+    law: str = ZCDP  # by which it was charged
     key: str | None = None  # of the run: whether it is stored already
     calls: list[Call] = field(default_factory=list)
 
@@ -63,12 +72,23 @@ def run(kind: str, world: World, rows: Rows, noise: Any, folder: Path) -> Outcom
 def run_again(kind: str, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
     """The same with the ledger and the releases that are in the folder; only the table is written anew."""
     settings = world.write(rows, folder)
-    outcome = Outcome(currency=world.currency)
-    ledger = open_ledger(folder / "ledger.sqlite")
+    outcome = Outcome()
+    path = folder / "ledger.sqlite"
+    ledger = open_ledger(path)
     if POPULATION not in ledger.state().populations:
-        ledger.create(POPULATION, currency=world.currency, limit_nano=LIMIT_NANO)
+        if world.currency == "pots":
+            pots = {"gaussian": rho_for(20.0, DELTA, GDP), "pure": LIMIT_NANO}
+            ledger.create(POPULATION, pots=pots, delta=DELTA)
+        else:
+            ledger.create(POPULATION, currency=world.currency, limit_nano=LIMIT_NANO)
     try:
-        with driven(noise), without_report(KINDS[kind].build), fixed_clock():
+        # the price follows the population, which is looked up in the ledger in use
+        with (
+            patch.dict(os.environ, SHOAL_LEDGER=str(path)),
+            driven(noise),
+            without_report(KINDS[kind].build),
+            fixed_clock(),
+        ):
             prepared = prepared_of(kind, {**settings, "population": POPULATION})
             outcome.key = prepared.key()
             release = run_kind(prepared, ledger, engine=world.engine(folder), allow_empty=True).release
@@ -84,7 +104,9 @@ def run_again(kind: str, world: World, rows: Rows, noise: Any, folder: Path) -> 
     except Exception as error:  # any other exception is an output too
         outcome.error = type(error).__name__, str(error)
     outcome.calls = getattr(noise, "calls", [])
-    outcome.spent_nano = ledger.state().population(POPULATION).spent_nano
+    for pot in ledger.state().population(POPULATION).pots.values():
+        if pot.spent_nano:
+            outcome.spent_nano, outcome.law = pot.spent_nano, pot.law
     if outcome.error and not outcome.spent_nano:
         outcome.error = outcome.error[:2]  # before the reserve, messages are for the owner's eyes
     return outcome
@@ -140,7 +162,7 @@ def differences(first: Outcome, second: Outcome) -> list[str]:
         problems.append(f"outcomes differ: {first.error or 'released'} and {second.error or 'released'}")
     if first.key != second.key:
         problems.append("the keys of the run differ")
-    if (first.spent_nano, first.currency) != (second.spent_nano, second.currency):
+    if (first.spent_nano, first.law) != (second.spent_nano, second.law):
         problems.append(f"the ledger was charged {first.spent_nano} and {second.spent_nano} nano")
     if first.error or second.error:
         return problems
@@ -178,13 +200,15 @@ def loss_problems(first: Outcome, second: Outcome) -> tuple[list[str], float]:
     if spent is None or not first.spent_nano:
         return ["the manifest or the ledger has no spend"], 0.0
     problems = [f"{problem} (manifest)" for problem in over_claim(rho, pure, spent)]
-    charged, used = Fraction(first.spent_nano, NANO), rho if first.currency == "rho" else pure
+    problems += under_gdp(first.calls, second.calls, spent)
+    gdp = transcript_gdp(first.calls, second.calls)
+    charged, used = Fraction(first.spent_nano, NANO), {ZCDP: rho, GDP: gdp, PURE: pure}[first.law]
     if used is None or used > charged:
         shown = "no pure loss" if used is None else f"{float(used):.6g}"
         problems.append(f"loss above the claim: {shown} of {float(charged):.6g} charged in the ledger")
-    if first.spent_nano != cost_nano(spent, first.currency):
+    if first.spent_nano != cost_nano(spent, first.law):
         problems.append(f"the ledger was charged {first.spent_nano} nano; the manifest lists other spends")
-    whole = Loss(ceil_nano(rho), None if pure is None else ceil_nano(pure))
+    whole = Loss(ceil_nano(rho), None if pure is None else ceil_nano(pure), ceil_nano(gdp), spent.tau)
     if not covers(manifest.guarantee, whole):
         problems.append(f"loss above the claim: epsilon = {manifest.guarantee['epsilon']} does not cover it")
     problems += over_parts(first.calls, second.calls, _parts(manifest))

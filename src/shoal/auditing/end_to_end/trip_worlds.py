@@ -11,6 +11,7 @@ from shoal.auditing.end_to_end.worlds import (
     WINDOWS,
     Rows,
     World,
+    currency_of,
     slot_times,
     stored,
     takes_delta,
@@ -79,7 +80,7 @@ def trip_world(kind: str, method: str, number: int, seed: int) -> World:
         added=strip(added),
         far=strip(rows_of(user_ids(number, 75))),
         **stored(number),
-        currency="epsilon" if kind == "histogram" and "delta" not in given and number % 4 > 1 else "rho",
+        currency=currency_of(number, pure=kind == "histogram" and "delta" not in given and number % 4 > 1),
         keyed=frozenset({"files"} if kind == "synthetic" else ())
         | (frozenset() if per_trip else {"queries"}),
     )

@@ -90,7 +90,7 @@ class World:
     engine_sizes: str = ""  # "spill", or "small" in every respect; else those of a release
     parquet: bool = False
     files: str = ""  # "glob" or "folder" of a file per user; else one file
-    currency: str = "rho"
+    currency: str = "rho"  # of the population, or "pots"
     keyed: frozenset[str] = frozenset()  # what other run keys must change: exact "queries", "files"
     mostly_bad: bool = False  # in text, as many rows of the added unit are malformed as there are others
 
@@ -274,9 +274,14 @@ def event_world(kind: str, method: str, number: int, seed: int) -> World:
         far=rows_of(user_ids(number, 75)),
         public=public,
         **stored(number),
-        currency="rho" if takes_delta(kind, method) or number % 4 > 1 else "epsilon",
+        currency=currency_of(number, pure=not takes_delta(kind, method) and number % 4 < 2),
         keyed=frozenset() if method == "best" else frozenset({"queries"}),
     )
+
+
+def currency_of(number: int, *, pure: bool) -> str:
+    """How the population of a world counts: in turn with two pots and with one limit."""
+    return "epsilon" if pure else ("rho", "pots")[number % 2]
 
 
 def takes_delta(kind: str, method: str) -> bool:

@@ -20,7 +20,7 @@ from shoal.engine.engine import DuckEngine, Progress, Sums, UserKernel
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.space.geography import AreaWeights, Setting
+from shoal.space.geography import Setting
 from shoal.stages.noisy import DensityEstimate
 
 Step = Callable[..., Any]
@@ -39,26 +39,6 @@ class World:
     @property
     def engine(self) -> DuckEngine:
         return DuckEngine(threads=1, spill_mib=SPILL_MIB) if self.spills else DuckEngine(threads=1)
-
-    @property
-    def setting(self) -> Setting:
-        return self.size.setting
-
-    @property
-    def ell(self) -> int:
-        return self.size.ell
-
-    @property
-    def cap(self) -> int:
-        return self.size.cap
-
-    @property
-    def weights(self) -> AreaWeights:
-        return self.setting.weights
-
-    @property
-    def sites(self) -> int:
-        return self.setting.places
 
     @property
     def slots(self) -> int:
@@ -111,7 +91,7 @@ class Pipeline:
     def release(self, counted: Any, noise: Noise) -> bytes:
         """From the noise on. A correct step after it ignores the bounded visits."""
         noisy = self.measure(counted, noise)
-        estimate = self.estimate(noisy, counted.bounded, self.world.setting)
+        estimate = self.estimate(noisy, counted.bounded, self.world.size.setting)
         return self.write(estimate, counted.bounded)
 
     def watched(self, released: bytes) -> np.ndarray:
@@ -124,7 +104,7 @@ class Pipeline:
     @property
     def watched_cells(self) -> slice:
         """Which of the released numbers: cells of the user's visits."""
-        return slice(self.world.ell)
+        return slice(self.world.size.ell)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """Named parts of the claim."""

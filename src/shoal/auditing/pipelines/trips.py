@@ -83,8 +83,9 @@ class CountedTrips(Counted):
 
 def count_trips(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedTrips:
     """Sites are cells; a user has at most `ell` trips."""
-    bound_trips = kernel(grid=world.size.trips().grid, per_unit=world.ell, cap=world.cap, run_key=run_key)
-    return CountedTrips(bound(list(points(events, world.size.cells)), bound_trips))
+    size = world.size
+    bound_trips = kernel(grid=size.trips().grid, per_unit=size.ell, cap=size.cap, run_key=run_key)
+    return CountedTrips(bound(list(points(events, size.cells)), bound_trips))
 
 
 def points(events: list[pa.RecordBatch], cells: int = SIDE) -> Iterator[pa.RecordBatch]:
@@ -106,11 +107,11 @@ def placed(
 
 def row_of(people: Parts, low: Parts | None = None, high: Parts | None = None) -> DensityEstimate:
     """Numbers in a row, with the ends of their intervals where there are any."""
-    rows = {
-        name: np.concatenate([np.ravel(part).astype(np.float64) for part in parts or people])[None, :]
-        for name, parts in (("people", people), ("low", low), ("high", high))
-    }
-    return DensityEstimate(**rows)
+    row, least, most = (
+        np.concatenate([np.ravel(part).astype(np.float64) for part in parts or people])[None, :]
+        for parts in (people, low, high)
+    )
+    return DensityEstimate(people=row, low=least, high=most)
 
 
 def model_row(noisy: NoisyHistogram) -> DensityEstimate:
@@ -175,8 +176,8 @@ def count_paths(world: World, kernel: Step, bound: Step, events: Events, run_key
     setting = world.size.paths()
     bound_paths = kernel(
         grid=setting.grid,
-        per_unit=world.ell,
-        cap=world.cap,
+        per_unit=world.size.ell,
+        cap=world.size.cap,
         each_trip=setting.each_trip,
         step_s=setting.step_s,
         run_key=run_key,
@@ -272,7 +273,7 @@ class CountedCommutes(Counted):
     def counts(self) -> np.ndarray:
         """Rows per site."""
         site = np.array([site for batch in self.events for site in batch["site"].to_pylist()], np.int64)
-        return np.bincount(site[site >= 0], minlength=self.world.sites)[:, None]
+        return np.bincount(site[site >= 0], minlength=self.world.size.places)[:, None]
 
 
 def count_commutes(

@@ -37,7 +37,8 @@ from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMe
 
 def count_visits(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Counted:
     """A user is kept in `ell` slots, and `cap` visits are counted."""
-    public = {"edges_us": world.edges_us, "sites": world.sites, "ell": world.ell, "cap": world.cap}
+    size = world.size
+    public = {"edges_us": world.edges_us, "sites": size.places, "ell": size.ell, "cap": size.cap}
     return Counted(bound(world.engine, events, kernel(**public, run_key=run_key)), events, run_key, world)
 
 
@@ -76,7 +77,7 @@ class Counted:
             engine=self.world.engine if self.world.spills else WholeTable(),
             events=lambda: self.events,
             edges_us=self.world.edges_us,
-            places=self.world.sites,
+            places=self.world.size.places,
             run_key=self.run_key,
             count_users=lambda: self.bounded.users,
         )
@@ -134,7 +135,7 @@ class CountsPipeline(Pipeline):
 
     @property
     def public(self) -> Any:
-        return self.world.weights
+        return self.world.size.setting.weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +154,7 @@ class VisitsPipeline(CountsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: bare(noisy)
 
     def exact(self, counted: Counted) -> Any:
-        return self.spread(counted, self.world.setting)
+        return self.spread(counted, self.world.size.setting)
 
 
 def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
@@ -180,7 +181,7 @@ class ClippedPipeline(VisitsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: row_of([noisy])
 
     def exact(self, counted: Counted) -> Any:
-        setting = self.world.setting
+        setting = self.world.size.setting
         return self.spread(counted, setting).clipped(audit_view(setting))[0]
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:

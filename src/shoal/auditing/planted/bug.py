@@ -140,14 +140,14 @@ def subclass(kind: type, **methods: Any) -> Any:
 
 def crowd_of(users: int, true: Pipeline) -> Shown:
     """So many users in the same cells, and one more."""
-    return Shown(crowd_pair(users, true.world.ell), lambda: SeededNoise(7))
+    return Shown(crowd_pair(users, true.world.size.ell), lambda: SeededNoise(7))
 
 
 def one_user(does: str, true: Pipeline, sites: Sequence[int], *, apart: bool = True) -> Shown:
     """Nobody, and a user at the same sites in each of `ell` slots; `apart`: at one after another."""
     rows = tuple(
         (NEW, at(slot, k if apart else 1), site)
-        for slot in range(true.world.ell)
+        for slot in range(true.world.size.ell)
         for k, site in enumerate(sites)
     )
     return Shown(Pair(f"nobody, and a user who {does}", (), rows))
@@ -155,7 +155,7 @@ def one_user(does: str, true: Pipeline, sites: Sequence[int], *, apart: bool = T
 
 def light_among_heavy(true: Pipeline) -> Shown:
     """A user with one visit where all others have as many as may be kept."""
-    users, visits = range(2 * true.world.slots), range(true.world.ell)
+    users, visits = range(2 * true.world.slots), range(true.world.size.ell)
     heavy = tuple((user, at(slot), 0) for user in users for slot in visits)
     return Shown(Pair("one light user among many heavy ones", heavy, ((NEW, at(0), 0),)))
 

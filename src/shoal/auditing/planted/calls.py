@@ -182,7 +182,7 @@ def _uncharged(name: str) -> Bug:
 
 def ell_bugs(true: Pipeline) -> list[Bug]:
     """Charged for fewer visits than a user may have, where every visit costs."""
-    ell = min(true.world.ell, true.world.slots)
+    ell = min(true.world.size.ell, true.world.slots)
     power = 0.5 if true.mechanism.loss().pure_epsilon_nano is None else 1.0  # of norm 2 under Gaussian noise
     return [
         scaled_bug("sensitivity for ell - 1 visits", ((ell - 1) / ell) ** power),
@@ -192,7 +192,7 @@ def ell_bugs(true: Pipeline) -> list[Bug]:
 
 def scaled_bugs(true: Pipeline) -> list[Bug]:
     """Numbers of visits noised for fewer of them than a user may have."""
-    ell, cap = min(true.world.ell, true.world.slots), true.world.cap
+    ell, cap = min(true.world.size.ell, true.world.slots), true.world.size.cap
     *_, (counts, _) = true.mechanism.spends()  # "counts", or their Fourier "coefficients"
     return [
         scaled_bug("K noised for M - 1 visits", (cap - 1) / cap, "visits"),

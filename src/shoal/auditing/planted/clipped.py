@@ -53,7 +53,7 @@ def best_bugs(true: Pipeline) -> list[Bug]:
     """In what the method `best` makes of its answers."""
     crowd = tuple((user, at(slot), (user + slot) % 4) for user in range(9) for slot in range(1 + user % 3))
     learned = Shown(Pair("a crowd and one more", crowd, ((NEW, at(3), 3),)), lambda: ArbitraryNoise(MANY))
-    crossing = Shown(crowd_pair(FEW, true.world.ell))
+    crossing = Shown(crowd_pair(FEW, true.world.size.ell))
     return [
         method_bug("rows of constants by the exact number of users", shown=crossing, _rows=_exact_rows),
         method_bug("basis from the exact regions", shown=learned, _measure=_keep_exact, _zones=_exact_basis),

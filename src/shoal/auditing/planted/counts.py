@@ -145,7 +145,7 @@ def bound_bugs(true: Pipeline) -> list[Bug]:
         step_bug("uncapped visits taken for bounded ones", bound=_bound_all_visits),
         step_bug("ell from the data", light_among_heavy(true), bound=_ell_from_mean),
     ]
-    if true.world.ell < true.world.slots:
+    if true.world.size.ell < true.world.slots:
         bugs += [
             step_bug("kernel keeps ell + 1 visits", kernel=KeepsOneMore),
             step_bug("users share ell x users places", bound=_shared_places),
@@ -189,7 +189,7 @@ def count_bugs(true: Pipeline) -> list[Bug]:
         ),
         step_bug("users keep the sites most popular with all", bound=_popular_sites),
     ]
-    if true.world.ell < true.world.slots:
+    if true.world.size.ell < true.world.slots:
         bugs.append(step_bug("users keep the slots most popular with all", bound=_popular_slots))
     return bugs
 
@@ -206,7 +206,7 @@ def changed(rule: Rule) -> Callable[[Pipeline], Pipeline]:
 def median_bugs(true: Pipeline) -> list[Bug]:
     """Where half of the cells can be full, and a user is not in all of them."""
     clip = spread_bug("counts clipped at their median", _clip_at_median)
-    return [clip] if true.world.ell < true.world.slots else []
+    return [clip] if true.world.size.ell < true.world.slots else []
 
 
 def _clip_at_median(exact: Any) -> Any:
@@ -295,7 +295,7 @@ def query_call_bugs(true: Pipeline) -> list[Bug]:
 
 
 def query_bugs(true: Pipeline) -> list[Bug]:
-    ell = min(true.world.ell, true.world.slots)
+    ell = min(true.world.size.ell, true.world.slots)
     bugs = [
         scaled_bug("sensitivity for ell - 1 visits", (ell - 1) / ell),
         scaled_bug("sqrt(ell) where ell is needed", 1 / math.sqrt(ell)),

@@ -1,8 +1,8 @@
 """A model of the ledger, with which the true one must agree everywhere.
 
 The model walks every short sequence of operations, each more than a year after the one before, in both
-currencies, and compares each answer of the ledger with a few plain integers and with the sum of the costs in
-the rows as they are stored. A planted bug counts as caught at its first wrong answer.
+currencies and with two pots, and compares each answer of the ledger with a few plain integers and with the
+sum of the costs in the rows as they are stored. A planted bug counts as caught at its first wrong answer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, Reservation, StoredRow, book
 from shoal.privacy.ledger.state import Decide, Finding
 
-RHO, PURE = Loss(6), Loss.pure(100_001)  # epsilon^2 / 2 = 5.0001, so the pure one costs 6 as well
+RHO, PURE = Loss.gaussian(6), Loss.pure(100_001)  # epsilon^2 / 2 = 5.0001, so the pure one costs 6 as well
 COSTS = {"rho": 6, "epsilon": 100_001}  # of each of the two in a currency, where it can be paid at all
+POT_COSTS = {"gaussian": COSTS["rho"], "pure": COSTS["epsilon"]}
 STEPS = ("reserve a", "reserve pure b", "reserve twice at once", "commit", "raise")
 # Each pair of these steps is walked between a release and a further one.
 RECORDS = ("reserve c that replaces", "list that replaces", "supersede", "disclose", "look")
@@ -63,6 +64,7 @@ def agrees(make: Callable[[], Ledger], length: int = 4) -> bool:
     begin, end = ("reserve a", "commit"), ("commit", "reserve pure b", "raise", "commit")
     walks = [("rho", steps) for steps in product(STEPS, repeat=length)]
     walks += [(each, (*begin, *two, *end)) for each in COSTS for two in product(FURTHER, repeat=2)]
+    walks += [("pots", steps) for steps in product((*STEPS[:3], "lower"), repeat=length)]
     try:
         with years_apart():
             return all(_walk(make(), currency, steps) for currency, steps in walks)
@@ -85,20 +87,26 @@ def years_apart() -> Iterator[None]:
 
 
 def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
-    cost = COSTS[currency]
-    limit, spent = 2 * cost - 1, 0
-    ledger.create("town", currency=currency, limit_nano=limit)
+    costs = POT_COSTS if currency == "pots" else {"one": COSTS[currency]}
+    first_pot, cost = next(iter(costs.items()))
+    limits = {pot: 2 * each - 1 for pot, each in costs.items()}
+    spent = dict.fromkeys(costs, 0)
+    if currency == "pots":
+        ledger.create("town", pots=limits, delta=1e-6)
+    else:
+        ledger.create("town", currency=currency, limit_nano=limits["one"])
     reserves: list[tuple[str, Reservation, str | None]] = []  # key, reserve, the release that it replaces
     released: dict[str, str] = {}  # key to manifest hash
     replaced: set[str | None] = set()
     for number, step in enumerate(steps):
         first = next(iter(released.values()), None) if "replaces" in step else None
         if step in ("raise", "lower"):
-            wanted = limit + cost if step == "raise" else limit - 1
-            fits = _accepts(getattr(ledger, f"{step}_limit"), "town", wanted)
-            if fits != (wanted >= spent):
+            wanted = limits[first_pot] + cost if step == "raise" else limits[first_pot] - 1
+            fits = _accepts(getattr(ledger, f"{step}_limit"), "town", wanted, pot=first_pot)
+            fixed = step == "lower" and currency == "pots" and any(spent.values())
+            if fits != (wanted >= spent[first_pot] and not fixed):
                 return False
-            limit = wanted if fits else limit
+            limits[first_pot] = wanted if fits else limits[first_pot]
         elif step == "commit":
             for key, reservation, old in reserves[-1:]:
                 manifest = f"{number:064x}"
@@ -109,16 +117,18 @@ def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
         elif step.startswith("reserve"):
             loss, key = (PURE, "b") if step == "reserve pure b" else (RHO, "c" if first else "a")
             loss, times = PURE if currency == "epsilon" else loss, 2 if "twice" in step else 1
+            pot = ("pure" if loss is PURE else "gaussian") if currency == "pots" else "one"
             refused = key in released or (first in replaced and first is not None)
-            fitting = 0 if refused else min(times, (limit - spent) // cost)
+            fitting = 0 if refused else min(times, (limits[pot] - spent[pot]) // costs[pot])
             admitted = _reserve(ledger, loss, key, twice=times == 2, supersedes=first)
             if len(admitted) != fitting:
                 return False
-            spent += cost * fitting
+            spent[pot] += costs[pot] * fitting
             reserves += [(key, each, first) for each in admitted]
         else:
             _record(ledger, step, number, released, replaced)
-        if not ledger.state().population("town").spent_nano == raw_spent(ledger, "town") == spent:
+        sums = {name: pot.spent_nano for name, pot in ledger.state().population("town").pots.items()}
+        if sums != spent or raw_spent(ledger, "town") != sum(spent.values()):
             return False
     return not ledger.verify()
 
@@ -163,9 +173,9 @@ def _reserve(
     return admitted
 
 
-def _accepts(step: Callable[..., object], *arguments: object) -> bool:
+def _accepts(step: Callable[..., object], *arguments: object, **named: object) -> bool:
     try:
-        step(*arguments)
+        step(*arguments, **named)
     except LedgerError:
         return False
     return True

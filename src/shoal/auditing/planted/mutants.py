@@ -71,10 +71,6 @@ class Mutant:
         return self.bug.name
 
     @property
-    def raises(self) -> bool:
-        return self.bug.raises
-
-    @property
     def epsilon(self) -> float:
         return claim_of(self.mechanism)
 
@@ -182,7 +178,7 @@ def distinguished(mutant: Mutant) -> str | None:
     pairs = audit_pairs(pipeline, EXTRA_PAIRS)
     for finding in findings(pipeline, pairs, pipeline.mechanism.loss()):
         crashed = any(kind != "GuaranteeError" for kind in finding.raised)
-        if crashed and not mutant.raises:
+        if crashed and not mutant.bug.raises:
             return None
         if not finding.problem.startswith(NOTHING_RELEASED):
             return f"{finding.problem} ({finding.pair})"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from shoal.auditing.pipelines.trips import (
 from shoal.auditing.planted.bug import (
     Bug,
     Families,
+    OtherInterface,
     Rule,
     call_bug,
     crowd_of,
@@ -96,7 +96,7 @@ def path_table_bugs(true: Pipeline) -> list[Bug]:
     }
     if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
         tables["norm 2 under Laplace noise"] = lambda queries, table, norm: queries.table(table, 3 - norm)
-    if true.world.ell > 1:
+    if true.world.size.ell > 1:
         tables["a user scaled trip by trip"] = lambda queries, table, norm: PathQueries(
             replace(queries.paths, unit=np.arange(queries.paths.count))
         ).table(table, norm)
@@ -154,22 +154,16 @@ def _sum_of_units(
 # --- what is generated ------------------------------------------------------------------------------------
 
 
-class _MeasuresAgain:
-    """Measures anew, with the whole budget, for every trip that it draws."""
-
-    def __init__(self, measure: Callable[[], Any]) -> None:
-        self.model, self.measure = measure(), measure
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def generate(self, count: int, seed: int) -> Any:
-        drawn = [self.measure().generate(1, seed + i) for i in range(count)]
-        return drawn[-1]
-
-
 def fresh_budget(name: str) -> Bug:
-    return call_bug(name, lambda true, exact, noise: _MeasuresAgain(partial(true, exact, noise)))
+    """The model is measured anew, with the whole budget, for every trip that is drawn."""
+
+    def call(true: Any, exact: Any, noise: Noise) -> OtherInterface:
+        def generate(_model: Any, count: int, seed: int) -> Any:
+            return [true(exact, noise).generate(1, seed + number) for number in range(count)][-1]
+
+        return OtherInterface(true(exact, noise), {"generate": generate})
+
+    return call_bug(name, call)
 
 
 def drawn_bugs(changes: dict[str, Callable[[Any, Any], Any]]) -> list[Bug]:

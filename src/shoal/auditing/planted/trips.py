@@ -77,7 +77,7 @@ def trip_call_bugs(true: Pipeline) -> list[Bug]:
             only=("trips", "all_trips"),
             add=lambda draw, exact, scale: draw(exact, scale / 2 if exact.max() > BIG else scale),
         ),
-        shown=crowd_of(BIG // true.world.ell, true),
+        shown=crowd_of(BIG // true.world.size.ell, true),
     )
     return [*(bug for bug in call_bugs(true) if bug.name != THIN_CROWDS), thin]
 
@@ -94,7 +94,7 @@ def trip_spend_bugs(true: Pipeline) -> list[Bug]:
 
 def per_unit_bugs(true: Pipeline) -> list[Bug]:
     """Charged for fewer trips than a unit may have."""
-    m = true.world.ell
+    m = true.world.size.ell
     charged_once = scaled_bug("second trip of a user not counted in the sensitivity", 1 / m)
     return [charged_once, scaled_bug("sqrt(m) where m is needed", math.sqrt(1 / m))] if m > 1 else []
 
@@ -114,7 +114,7 @@ def euler_bug(true: Pipeline) -> Bug:
 
 def trip_count_bugs(true: Pipeline) -> list[Bug]:
     """Rules on raw numbers of trips."""
-    bugs = rule_bugs(true, _ruled, low="raw counts", high="counts", each=true.world.ell)
+    bugs = rule_bugs(true, _ruled, low="raw counts", high="counts", each=true.world.size.ell)
     if "trips" in dict(true.spends()):
         bugs.append(interface_bug("all trips measured as kept ones", count=TripQueries.all_trips))
     return bugs
@@ -234,7 +234,7 @@ def trip_bound_bugs(true: Pipeline) -> list[Bug]:
         _popular_bug(true),
         bound_bug(true, "points of a user in several batches", _apart),
         bound_bug(true, "box of the grid from the data", _box_from_data),
-        *([m_from_mean] if true.world.ell > 1 else []),
+        *([m_from_mean] if true.world.size.ell > 1 else []),
     ]
 
 
@@ -315,7 +315,7 @@ def _shared_places(encode: Encode, batches: Batches, bound: Any) -> Any:
 def _popular_bug(true: Pipeline) -> Bug:
     slots = range(true.world.slots)
     torn = tuple((user, at(slot), slot % 2) for user in range(2 * len(slots)) for slot in slots)
-    breaks = tuple((NEW, at(slot), 1) for slot in range(true.world.ell))
+    breaks = tuple((NEW, at(slot), 1) for slot in range(true.world.size.ell))
     tie = Shown(Pair("a tie of two places, broken", torn, breaks))
     return bound_bug(true, "users keep the trips most popular with all", _popular, tie)
 

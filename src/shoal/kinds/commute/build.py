@@ -95,8 +95,9 @@ class CommuteBuild(TripBuild):
         events = self.events()
         return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
 
-    def anybody(self) -> bool:
-        return self.any_event()
+    @property
+    def locate(self) -> None:
+        """Records name sites."""
 
     def events(self) -> SiteEvents:
         prepared = self.prepared

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from shoal.kinds.verdict import PER_MEAN, Change, Verdict, from_size, judged, unit_noise, with_epsilons
 from shoal.release.manifest import Manifest
-from shoal.release.verify import repeated_values, window_of
+from shoal.release.verify import repeated_values
+from shoal.space.clock import window_of
 
 COLUMNS = {
     "user": "id of a synthetic person, s and a number",

@@ -31,11 +31,21 @@ from shoal.errors import PlanError
 from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
-from shoal.kinds.density.published import write_density, write_public
+from shoal.kinds.density.published import peaks_of, write_density, write_public
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.density.totals import write_sums
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some, stage_by_stage
+from shoal.kinds.run import (
+    Build,
+    Locate,
+    Progress,
+    Test,
+    any_row,
+    checked_rows,
+    report_of,
+    some,
+    stage_by_stage,
+)
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -62,9 +72,10 @@ class DensityBuild(Build):
         events = self._events()
         return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
 
-    def anybody(self) -> bool:
-        """Whether any event would be counted; stops reading at the first one."""
-        return self.any_event(partial(_somewhere, self.prepared.geography))
+    @property
+    def locate(self) -> Locate | None:
+        geography = self.prepared.geography
+        return None if geography.sites is not None else partial(_in_zones, geography)
 
     def _events(self) -> PlacedEvents:
         edges = self.prepared.clock.edges_us
@@ -82,7 +93,7 @@ class DensityBuild(Build):
         known = self.noisy(folder, self.counts_under(noise.run_key()), noise)
         return manifest_of(self.prepared, reproducible=not noise.publishable, **known)
 
-    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, float]:
+    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, Any]:
         """Count, add noise, write; returns what the manifest states of the noisy numbers."""
         prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
         exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
@@ -93,7 +104,7 @@ class DensityBuild(Build):
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
         if prepared.has_sums:
             write_sums(folder, estimate, prepared.geography.zones, setting, prepared.options.decimals)
-        return stated(estimate.doubt)
+        return stated(estimate.doubt) | peaks_of(estimate, prepared.geography.zones, prepared.clock)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""
@@ -133,8 +144,8 @@ def stated(doubt: Doubt | CountDoubt | None) -> dict[str, float]:
     return {name: round(value, 1) for name, value in (total | clips).items()}
 
 
-def _somewhere(geography: Geography, batch: pa.RecordBatch) -> bool:
-    return any(bool((placed["site"].to_numpy() >= 0).any()) for placed in geography.place([batch]))
+def _in_zones(geography: Geography, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return geography.zones.locate(x, y) >= 0
 
 
 NAMES = {"read": "read events", "count": "count visits"}

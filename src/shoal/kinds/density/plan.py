@@ -17,7 +17,7 @@ from math import isqrt
 
 from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
-from shoal.kinds.plan import DEFAULT_DELTA, ReleasePlan, WindowPlan, delta_setting, epsilon_setting
+from shoal.kinds.plan import DEFAULT_DELTA, PaidPlan, WindowPlan, delta_setting, epsilon_setting
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
 from shoal.privacy.accounting import LARGEST_EPSILON, NANO, Budget, check_delta, nano
@@ -178,14 +178,14 @@ CITY_PLAN = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensityPlan(MethodOptions, ReleasePlan):
+class DensityPlan(MethodOptions, PaidPlan):
     """People per zone and slot: how much privacy, for whom, where, when, from what, to where."""
 
     epsilon: float | None = epsilon_setting(None)  # this or rho
     delta: float | None = delta_setting(None, shown="1e-6; pure methods: none")
     rho: float | None = setting(
         None,
-        "The price itself (rho of zCDP) instead of --epsilon; see `shoal density year`.",
+        "The price itself (rho) instead of --epsilon; see `shoal density year`.",
         (1e-9, 100),
         code="rho-range",
         key=True,
@@ -207,6 +207,7 @@ class DensityPlan(MethodOptions, ReleasePlan):
         shown="13.59, as in simulated cities",
         example=900,
         remedy="Pass --visits-per-user 900 for a fleet of taxis, say.",
+        label="Visits per person and week, about",
         last=1,
     )
     space: SpacePlan = setting(dict, "The zones and sites.")
@@ -267,8 +268,8 @@ class DensityPlan(MethodOptions, ReleasePlan):
         """Budget of the release; another method gets the same epsilon or rho."""
         pure = (method or method_named(self.method)).pure
         if self.rho is None:
-            return Budget.of(self.epsilon or 0.0, None if pure else self.delta or DEFAULT_DELTA)
+            return Budget.of(self.epsilon or 0.0, None if pure else self.delta or DEFAULT_DELTA, self.law)
         if not pure:
-            return Budget(nano(self.rho), pure=False)
+            return Budget(nano(self.rho), pure=False, law=self.law)
         # epsilon-DP costs epsilon^2 / 2 in rho: the largest whole epsilon within it
         return Budget(isqrt(2 * nano(self.rho) * NANO), pure=True)

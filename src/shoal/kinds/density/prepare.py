@@ -33,6 +33,7 @@ from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise
 from shoal.release.staging import Needs, check_needs
+from shoal.space.checks import check_clock
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, Setting, grid_cells, open_geography, setting_of
 
@@ -71,6 +72,9 @@ def open_density(plan: DensityPlan, engine: Engine | None = None) -> OpenedDensi
     if cells is not None:  # before the geometry of a grid that is far too large is made
         check_needs(density_needs(cells, clock.slots), Path(plan.out))
     geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
+    if geography.zones.crs is not None:
+        west, _, east, _ = geography.zones.to_lonlat().bounds
+        check_clock((west + east) / 2, clock.time_zone, clock.offset_hours)
     setting = setting_of(geography, clock)
     return OpenedDensity(source=source, geography=geography, clock=clock, setting=setting)
 
@@ -178,7 +182,7 @@ class PreparedDensity(Prepared):
 
     def foreseen(self, ledger: Ledger) -> dict[str, Any]:
         """The error to expect, of this method and of every other."""
-        from shoal.kinds.density.expected import expected_error, expected_methods
+        from shoal.kinds.density.verdict import expected_error, expected_methods
 
         noise = getattr(self.mechanism, "noise_of_count", None)
         error = None if noise is None else asdict(expected_error(noise, self.setting.zones))
@@ -206,7 +210,7 @@ class PreparedDensity(Prepared):
         return expected_verdict(self)
 
     def table(self, summary: Mapping[str, Any]) -> Table:
-        from shoal.kinds.density.expected import methods_table
+        from shoal.kinds.density.verdict import methods_table
 
         return methods_table(self.plan, self.setting, summary["expected_methods"])
 

@@ -83,6 +83,30 @@ def write_density(folder: Path, estimate: DensityEstimate, zones: Zones, clock: 
     pyarrow.csv.write_csv(plain, folder / "density.csv")
 
 
+MOST_PEOPLE = 10**12  # that a manifest states of a peak
+
+
+def peaks_of(estimate: DensityEstimate, zones: Zones, clock: Clock) -> dict[str, Any]:
+    """The peaks of an estimate, as manifests state them; empty where none were looked for."""
+    if estimate.least_peak is None:
+        return {}
+    starts = [*clock.starts_local(), clock.end.isoformat(timespec="minutes")]
+    found = [
+        {
+            "zone": zones.ids[peak.zone],
+            "from": starts[peak.start],
+            "to": starts[peak.stop],
+            "days": peak.days,
+            "people": round(min(peak.size, MOST_PEOPLE)),
+            "deviation": round(min(peak.deviation, MOST_PEOPLE)),
+        }
+        for peak in estimate.peaks
+    ]
+    return {
+        "peaks": {"found": found, "found_from": int(float(f"{min(estimate.least_peak, MOST_PEOPLE):.2g}"))}
+    }
+
+
 def read_density(folder: Path, zones: int, slots: int) -> DensityEstimate:
     """The released arrays back from the folder."""
     path, names = folder / "density.parquet", ["people", "people_low", "people_high"]

@@ -1,7 +1,8 @@
 """Equal shares of one budget for many releases about the same people.
 
-In zCDP the cost of n releases adds up: each may spend rho / n, where rho is the largest that (epsilon, delta)
-allows for all of them. Adding up epsilons instead leaves each release epsilon / n, which is far less.
+The rho of n releases adds up: each may spend rho / n, where rho is the largest that (epsilon, delta) allows
+for all of them, by the law that the population counts by. Adding up epsilons instead leaves each release
+epsilon / n, which is far less.
 
 >>> year = YearPlan(releases=52, epsilon=4.0, delta=1e-6)
 >>> year.share_nano * 52 <= year.whole_nano < (year.share_nano + 1) * 52
@@ -27,8 +28,17 @@ from shoal.errors import PlanError
 from shoal.kinds.density.plan import DEFAULT_METHOD, DensityPlan, method_named
 from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.setting_forms import toml_value
-from shoal.privacy.accounting import LARGEST_EPSILON, NANO, SMALLEST_DELTA, epsilon_for, nano, rho_for
-from shoal.privacy.ledger import Population
+from shoal.privacy.accounting import (
+    GDP,
+    LARGEST_EPSILON,
+    NANO,
+    PURE,
+    SMALLEST_DELTA,
+    epsilon_for,
+    nano,
+    rho_for,
+)
+from shoal.privacy.ledger import Population, Pot
 from shoal.release.staging import unwritable
 from shoal.setting import Plan, rule, setting, text_of
 
@@ -68,6 +78,7 @@ class YearPlan(Plan):
         example=DEFAULT_DELTA,
     )
     rho: float | None = setting(None, "Rho of all releases together, instead of --epsilon.", above=0)
+    law: str = GDP  # that the population counts by
 
     @rule("releases", "epsilon", "delta", "rho")
     def _some_for_each(self) -> None:
@@ -87,7 +98,7 @@ class YearPlan(Plan):
     @cached_property
     def whole_nano(self) -> int:
         """rho of all releases together, in 1e-9."""
-        return nano(self.rho) if self.rho is not None else rho_for(self.epsilon or 0.0, self.delta)
+        return nano(self.rho) if self.rho is not None else rho_for(self.epsilon or 0.0, self.delta, self.law)
 
     @property
     def share_nano(self) -> int:
@@ -97,17 +108,19 @@ class YearPlan(Plan):
     @cached_property
     def epsilon_each(self) -> float:
         """Epsilon of one release at the year's delta."""
-        return epsilon_for(self.share_nano, self.delta)
+        return epsilon_for(self.share_nano, self.delta, self.law)
 
     @cached_property
     def epsilon_year(self) -> float:
         """Epsilon of all releases together at the year's delta."""
-        return self.epsilon if self.epsilon is not None else epsilon_for(self.whole_nano, self.delta)
+        return (
+            self.epsilon if self.epsilon is not None else epsilon_for(self.whole_nano, self.delta, self.law)
+        )
 
     def ways(self) -> tuple[Way, ...]:
         """Equal shares of rho, and other ways to share for comparison."""
         n, epsilon, delta = self.releases, self.epsilon_year, self.delta
-        naive = _bought(epsilon / n, delta / n)
+        naive = _bought(epsilon / n, delta / n, self.law)
         return (
             self._way("equal shares of rho", self.share_nano, self.epsilon_each),
             self._way("epsilon and delta / n each", naive, epsilon / n),
@@ -121,7 +134,7 @@ class YearPlan(Plan):
             rho_each_nano=rho_nano,
             epsilon_each=epsilon_each,
             noise=math.sqrt(self.share_nano / rho_nano) if rho_nano else math.inf,
-            epsilon_year=epsilon_for(spent, self.delta),
+            epsilon_year=epsilon_for(spent, self.delta, self.law),
             within=spent <= self.whole_nano,
         )
 
@@ -145,15 +158,22 @@ class YearPlan(Plan):
 
     def in_ledger(self, population: Population) -> dict[str, Any]:
         """Rest of the population's budget, and the number of such releases that it allows."""
-        rho = population.currency == "rho"
+        pot = rho_pot(population)
+        rho = pot.law != PURE
         return {
             "population": population.name,
-            "currency": population.currency,
-            "limit_nano": population.limit_nano,
-            "left_nano": population.left_nano,
-            "releases_left": population.left_nano // self.share_nano if rho else None,
-            "fits": rho and population.left_nano >= self.share_nano * self.releases,
+            "pot": pot.name,
+            "currency": pot.currency,
+            "limit_nano": pot.limit_nano,
+            "left_nano": pot.left_nano,
+            "releases_left": pot.left_nano // self.share_nano if rho else None,
+            "fits": rho and pot.left_nano >= self.share_nano * self.releases,
         }
+
+
+def rho_pot(population: Population) -> Pot:
+    """The part of a budget that Gaussian releases are paid from."""
+    return population.one if population.has_one_limit else population.pots["gaussian"]
 
 
 def windows(start: date | datetime, releases: int, weeks_each: int) -> list[tuple[str, str]]:
@@ -166,10 +186,10 @@ def windows(start: date | datetime, releases: int, weeks_each: int) -> list[tupl
     return [((start + i * step).isoformat(), (start + (i + 1) * step).isoformat()) for i in range(releases)]
 
 
-def _bought(epsilon: float, delta: float) -> int:
+def _bought(epsilon: float, delta: float, law: str) -> int:
     """The rho that (epsilon, delta) allows, in 1e-9; 0 where it is less than 1e-9."""
     try:
-        return rho_for(epsilon, delta)
+        return rho_for(epsilon, delta, law)
     except PlanError:
         return 0
 

@@ -14,7 +14,6 @@ from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
-    from shoal.space.places import Zones
 
 METHODS = Methods("histogram", methods.HISTOGRAM, "methods:METHODS")
 DEFAULT_METHOD = "boxes"
@@ -62,22 +61,6 @@ class MapPlan(ZonesPlan, BoxPlan):
 
         columns, rows = sides_of(self.cells)
         return CellGrid(box=self.placed(planar), columns=columns, rows=rows, planar=planar)
-
-    def read_zones(self) -> Zones | None:
-        from shoal.space.places import read_zones
-
-        if self.zones is None:
-            return None
-        return read_zones(
-            self.zones,
-            id_column=self.zone_id,
-            name_column=self.zone_name,
-            crs=self.zones_crs,
-            layer=self.zones_layer,
-            repair=self.repair_zones,
-            on_overlap="allow",
-            holes="allow",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

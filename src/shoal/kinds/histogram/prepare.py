@@ -51,7 +51,7 @@ def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> Prep
         trips=plan.trips,
         mean_cells=plan.mean_cells,
     )
-    method, zones = METHODS.named(plan.method), plan.space.read_zones()
+    method, zones = METHODS.named(plan.method), plan.space.read_zones(on_overlap="allow", holes="allow")
     return PreparedHistogram.of(plan, source, setting, method, zones=zones)
 
 

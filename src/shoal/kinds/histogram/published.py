@@ -27,10 +27,10 @@ from shoal.release.verify import (
     count_of,
     published_zones,
     repeated_values,
-    window_of,
     zone_problems,
 )
 from shoal.space.cells import random_rectangles, rectangles_digest
+from shoal.space.clock import window_of
 
 FILES = files_of(pool=True, zones=True)
 # signal -> mean absolute error of a random rectangle, as a share of all trips; method boxes

@@ -239,7 +239,7 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
         opened=opened,
         questions=mechanism.questions,
         mechanism=mechanism,
-        guarantee=promised(plan.place, loss, unit),
+        guarantee=promised(plan.place, loss, unit, budget),
     )
 
 

@@ -16,7 +16,6 @@ from shoal.space.plan import SitesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
-    from shoal.space.places import Sites
 
 COMMUTES = "commutes"
 METHODS = Methods("synthetic", methods.SYNTHETIC, "methods:METHODS")
@@ -102,19 +101,6 @@ class PathMapPlan(SitesPlan, BoxPlan):
             raise PlanError(
                 "grid-size", "cells and cell_m both state the size of a cell.", "Pass --cells or --cell-m."
             )
-
-    def read_sites(self) -> Sites:
-        """The list of sites, for records that name them."""
-        if self.sites is None:
-            raise PlanError(
-                "plan-sites",
-                "the records name sites, so the list of sites with coordinates must be given.",
-                "Pass --sites FILE (columns site, lon, lat); it is public and never read off the records.",
-            )
-        from shoal.space.places import named_sites
-
-        columns = {name: getattr(self, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
-        return named_sites(self.sites, **columns)
 
     def grid(self, *, planar: bool) -> CellGrid:
         """The grid over the declared box."""

@@ -16,7 +16,8 @@ from shoal.kinds.trips import verdict_of_trips
 from shoal.kinds.verdict import Verdict
 from shoal.release.manifest import Manifest
 from shoal.release.trip_files import FORMATS, TripColumns, files_of, read_synthetic
-from shoal.release.verify import count_of, repeated_values, window_of
+from shoal.release.verify import count_of, repeated_values
+from shoal.space.clock import window_of
 
 FILES = files_of(TripColumns(), FORMATS)
 # signal -> mean relative error of a random rectangle, floor 1 % of the trips; method bridges

@@ -213,7 +213,7 @@ def _here(
     tell: Progress,
 ) -> tuple[Boxes, int]:
     """One block in this process, window by window."""
-    block = samples if len(blocks) == 1 else _of_users(samples, blocks[at])
+    block = samples if len(blocks) == 1 else of_users(samples, blocks[at])
     which = "" if len(blocks) == 1 else f" {at + 1}/{len(blocks)}"
     state, done = None, 0
     for state in decide(anonymiser, block, keeping):
@@ -236,7 +236,7 @@ def _elsewhere(
 ) -> Iterator[tuple[Boxes, int]]:
     """Blocks as tasks; those that an earlier run has kept are not done again."""
     tell.stage("hide blocks", len(blocks))
-    parts = [samples] if len(blocks) == 1 else [_of_users(samples, users) for users in blocks]
+    parts = [samples] if len(blocks) == 1 else [of_users(samples, users) for users in blocks]
     paths = [None if keeping is None else kept_block(keeping, anonymiser, part) for part in parts]
     stored = [
         None if path is None else _load_block(path, part.users)
@@ -264,7 +264,7 @@ def _silent(name: str, at: int, of: int) -> None:
     pass
 
 
-def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
+def of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
     """Their samples, numbered by place in `users`."""
     user, t, x, y = of_block(samples.columns, users, samples.users)
     return LatticeSamples(users=len(users), steps=samples.steps, user=user, t=t, x=x, y=y)

@@ -29,6 +29,7 @@ from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report
 from shoal.kinds.trajectories.blocks import OpenSamples, anonymise, forget, kept_folder, read_samples
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
+from shoal.kinds.trajectories.published import KEY, RECORDS, write_key, write_records
 from shoal.kinds.trajectories.report import TrajectoryFacts, local_zone, raw_views, trajectory_report_html
 from shoal.kinds.trajectories.verify import Apart, verify_written
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
@@ -38,8 +39,8 @@ from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import plain, write_page
 from shoal.release.staging import private_file
-from shoal.release.trajectory_files import KEY, RECORDS, write_key, write_records
-from shoal.release.verify import sha256_file, window_of
+from shoal.release.verify import sha256_file
+from shoal.space.clock import window_of
 from shoal.stages.trajectories import Boxes
 
 if TYPE_CHECKING:

@@ -95,11 +95,9 @@ def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
     """The samples of some people, numbered anew in the same order."""
     if len(people) == samples.users:
         return samples
-    number = np.full(samples.users, -1, np.int32)
-    number[people] = np.arange(len(people), dtype=np.int32)
-    keep = number[samples.user] >= 0
-    columns = (number[samples.user[keep]], samples.t[keep], samples.x[keep], samples.y[keep])
-    return LatticeSamples.of(*columns, users=len(people), steps=samples.steps)
+    from shoal.kinds.trajectories.blocks import of_users
+
+    return of_users(samples, people)
 
 
 def _row(

@@ -23,10 +23,10 @@ from shoal.errors import PlanError, ShoalError
 from shoal.kinds.run import Progress
 from shoal.kinds.trajectories.blocks import OpenSamples
 from shoal.kinds.trajectories.prepare import TrajectorySource
+from shoal.kinds.trajectories.published import RECORDS, find_key, read_records
 from shoal.kinds.trajectories.verify import tables_of
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.rules import is_sha256
-from shoal.release.trajectory_files import RECORDS, find_key, read_records
 from shoal.release.verify import check_release, sha256_file
 from shoal.stages.trajectories import Boxes
 

@@ -23,14 +23,14 @@ from shoal.kinds.describe import (
     unit_sentence,
 )
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
+from shoal.kinds.trajectories.published import FILES, RECORDS, find_key
 from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
 from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
 from shoal.release.readme import as_plain, recipient_readme
-from shoal.release.trajectory_files import FILES, RECORDS, find_key
 from shoal.release.verify import sha256_file
 from shoal.space.lattice import Lattice
-from shoal.space.places import Sites, named_sites
+from shoal.space.places import Sites
 
 if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
@@ -409,13 +409,7 @@ def _sites(space: PlacesPlan) -> Sites:
         raise PlanError(
             "sites-missing", "the records name sites; their places are not known.", "Pass --sites FILE."
         )
-    sites = named_sites(
-        space.sites,
-        site_id=space.site_id,
-        site_lon=space.site_lon,
-        site_lat=space.site_lat,
-        sites_crs=space.sites_crs,
-    )
+    sites = space.read_sites()
     if sites.crs not in (None, "EPSG:4326"):
         raise PlanError(
             "sites-crs",

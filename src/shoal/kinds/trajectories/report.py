@@ -25,12 +25,21 @@ from shoal.metrics.trajectories import (
     covering_boxes,
 )
 from shoal.metrics.trajectory_density import HourlyMaps, hourly_maps
-from shoal.release.page.page import day, distance, duration, float32_base64, minutes, number, percent, render
+from shoal.release.page.page import (
+    colour_end,
+    day,
+    distance,
+    duration,
+    float32_base64,
+    minutes,
+    number,
+    percent,
+    render,
+)
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "trajectories.js", "trajectory_pictures.js")
-COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
 RUN_FIGURES = (
     *("median_space_m", "q1_space_m", "q3_space_m"),
     *("median_time_min", "q1_time_min", "q3_time_min", "suppressed"),
@@ -172,18 +181,14 @@ def _maps(maps: HourlyMaps | None, lattice: Lattice) -> dict[str, Any] | None:
         return None
     grid = maps.grid
     side = grid.cell_cells * lattice.metres / 1000
-    people = np.concatenate([each[each > 0] for each in (maps.raw, maps.released)])
-    difference = np.abs(maps.released - maps.raw)
     return {
         "columns": grid.columns,
         "rows": grid.rows,
         "sideKm": side,
         "westKm": grid.first_x * side,
         "southKm": grid.first_y * side,
-        "end": float(np.quantile(people, COLOUR_QUANTILE)) if len(people) else 1.0,
-        "differenceEnd": float(np.quantile(difference[difference > 0], COLOUR_QUANTILE))
-        if difference.any()
-        else 1.0,
+        "end": colour_end(np.concatenate([maps.raw.ravel(), maps.released.ravel()])),
+        "differenceEnd": colour_end(np.abs(maps.released - maps.raw)),
         "raw": float32_base64(maps.raw),
         "released": float32_base64(maps.released),
     }

@@ -79,7 +79,7 @@ class DensityBest(Composed):
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """The shares, which add up to the price; the noise of a step is scaled to stay within its share."""
-        return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
+        return tuple((name, Loss.gaussian(rho_nano)) for name, rho_nano in self.shares)
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
         coarse, fine, users = self._rows(visits, noise)
@@ -107,6 +107,7 @@ class DensityBest(Composed):
                 "regions": (coarse.region_clip,),
                 "zones": (fine.zone_clip,),
             },
+            city=totals,
             profile=profile,
             profile_deviation=totals.sigma / slot_weight,
             profile_total=float((totals.values[0] / slot_weight).sum()),
@@ -238,8 +239,8 @@ class DensityBest(Composed):
             "Also measured with noise were totals of the city per slot, totals of regions by kind of day and "
             "hour of the day, and coefficients of each zone for the main profiles of the regions. The counts "
             "were computed from these and smoothed over neighbouring zones.",
-            "A zone therefore follows profiles that occur elsewhere in the city. An event in a single zone "
-            "appears only if it is large compared to the noise.",
+            "A zone therefore follows profiles that occur elsewhere in the city, apart from peaks of a few "
+            "hours that clearly exceed the noise. Other events in a zone are lost or spread over its week.",
             "Two assumptions about the window are built in: days are of four kinds (Monday to Thursday, "
             "Friday, Saturday, Sunday), and activity before dawn is low until the profile is measured.",
             "The slots of a zone share noise, so summing over slots does not average it out.",

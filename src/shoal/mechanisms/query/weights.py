@@ -26,7 +26,7 @@ Deviations   the table has a measured total instead of a known number of people;
 >>> mechanism = QueryWeights.within(Budget.of(1.0, 1e-6), questions, np.ones((2, 24)), updates=4)
 >>> [name for name, _ in mechanism.spends()]
 ['total', 'test', 'answers', 'error']
->>> mechanism.loss().rho_nano <= Budget.of(1.0, 1e-6).left
+>>> 0.99 * Budget.of(1.0, 1e-6).left < mechanism.loss().gdp_nano <= Budget.of(1.0, 1e-6).left
 True
 """
 
@@ -142,7 +142,7 @@ class QueryWeights(Composed):
         answers, _ = budget.take("answers", 1)
         largest = max(questions.sensitivity)
         # eps^2 / 2 for each of c tests, rounded up to 1e-9: the largest whole eps within the share
-        epsilon_nano = math.isqrt(2 * (test.amount // updates) * NANO)
+        epsilon_nano = math.isqrt(2 * (test.step_rho_nano // updates) * NANO)
         share = answers.amount // updates
         if not epsilon_nano or not share:
             raise PlanError("query-many", "the budget is too small for so many updates.", "Lower --updates.")

@@ -46,7 +46,7 @@ from shoal.postprocess.synthetic.bridge_tables import (
     regions,
 )
 from shoal.privacy.accounting import Allowance, Budget, Loss
-from shoal.privacy.noise import Composed, Noise
+from shoal.privacy.noise import Composed, Noise, family_of
 from shoal.space.cell_paths import (
     Corners,
     Days,
@@ -198,12 +198,12 @@ class SyntheticBridges(Composed):
         amount = int(self.tables.amount * part)
         if amount < 1:
             raise PlanError("share-empty", "nothing is left for a table.", "Raise --epsilon.")
-        return TableNoise.within(Allowance(self.tables.name, amount, self.tables.pure))
+        return TableNoise.within(replace(self.tables, amount=amount))
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """Spends of the number of trips and of all tables together, whose shares sum to at most 1."""
         amount = self.tables.amount
-        return (*self.totals.spends(), ("tables", Loss.pure(amount) if self.tables.pure else Loss(amount)))
+        return (*self.totals.spends(), ("tables", family_of(self.tables).as_loss(amount)))
 
     @classmethod
     def within(

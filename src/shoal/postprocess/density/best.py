@@ -21,11 +21,13 @@ losses by clipping.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shoal.postprocess.density.numbers import Z95
+from shoal.postprocess.density.one_off import Search
+from shoal.postprocess.density.peaks import size_peaks, visits_without, with_peaks, without, zones_without
 from shoal.postprocess.density.smoothing import Layout, krige
 from shoal.postprocess.density.sums import ends
 from shoal.space.geography import Setting
@@ -49,7 +51,21 @@ class Model:
 
 
 def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> DensityEstimate:
-    """People per zone and slot, unrounded, with intervals and their parts."""
+    """People per zone and slot, unrounded, with intervals: a smooth week and peaks on top of it."""
+    estimate = _finish(noisy, setting)
+    search = Search.of(noisy, setting)
+    if search is None:
+        return estimate
+    hits = search.hits()
+    if hits:
+        others = smooth(zones_without(search, hits, noisy), setting, visits_without(search, hits))
+        parts = size_peaks(search, hits, noisy, others.counts)
+        estimate = with_peaks(_finish(without(search, parts, noisy, setting), setting), parts)
+    return replace(estimate, least_peak=search.least_peak())
+
+
+def _finish(noisy: NoisyBest, setting: Setting) -> DensityEstimate:
+    """The smooth week with intervals and their parts."""
     total = noisy.total
     model = smooth(noisy, setting, total.visits)
     counts = model.counts
@@ -135,13 +151,16 @@ def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people
 def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients [zones, columns] of the orthonormal basis, and their remaining variances."""
     layout = Layout.of(setting.zone_xy_m, zone_sizes(setting.weights), zone_overlap(setting.weights))
-    values, noise = noisy.zones, noisy.zones_sigma**2
-    totals = krige(layout, values[:, 0], noise, outliers=noisy.outliers, sized=True)
+    values = noisy.zones
+    noise = [noisy.zones_sigma**2] * values.shape[1]
+    if noisy.zones_doubt is not None:
+        noise = list(noise[0] + noisy.zones_doubt.T)
+    totals = krige(layout, values[:, 0], noise[0], outliers=noisy.outliers, sized=True)
     level = np.maximum(totals.mean, 0.02 * np.median(np.abs(totals.mean)) + 1e-9)
     coefficients, remaining = np.empty_like(values), np.empty_like(values)
     coefficients[:, 0], remaining[:, 0] = level, totals.variance
     for j in range(1, values.shape[1]):
-        shares = krige(layout, values[:, j] / level, noise / level**2, outliers=noisy.outliers)
+        shares = krige(layout, values[:, j] / level, noise[j] / level**2, outliers=noisy.outliers)
         coefficients[:, j], remaining[:, j] = shares.mean * level, shares.variance * level**2
     return coefficients, remaining
 

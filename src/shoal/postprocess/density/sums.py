@@ -85,14 +85,18 @@ def covariance_of(estimate: DensityEstimate, setting: Setting, decimals: int = 1
     of_slot = of_slot / max(float(of_slot.mean()), 1e-300)
     coefficients = rounded(doubt.coefficients * of_zone[:, None] ** 2 * doubt.width**2)
     columns = rounded(doubt.basis * of_slot[:, None])
-    whole = doubt.cell_variance() * doubt.width**2
+    residual = doubt.cell_variance() * doubt.width**2 - coefficients @ (columns**2).T
+    for peak in doubt.peaks:  # an error of its size is one of a column of its own
+        residual[peak.zone] = np.maximum(residual[peak.zone], 0.0) + peak.alone
+        columns = np.column_stack([columns, rounded(peak.together)])
+        coefficients = np.column_stack([coefficients, np.arange(zones) == peak.zone])
     return Covariance(
         total=_pair(low / visits, high / visits),
         slots=rounded(doubt.slots**2 * doubt.width**2),
         uneven=float(rounded(np.array(doubt.uneven * doubt.width**2))),
         coefficients=coefficients,
         columns=columns,
-        residual=rounded(np.maximum(whole - coefficients @ (columns**2).T, 0.0)),
+        residual=rounded(np.maximum(residual, 0.0)),
         together=correlation_of_zones(setting),
     )
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from shoal.privacy.ledger.book import Ledger, Reservation, ledger_path, open_ledger
+from shoal.privacy.ledger.book import Ledger, Reservation, law_of, ledger_path, open_ledger
+from shoal.privacy.ledger.pots import Pot, pots_within
 from shoal.privacy.ledger.state import AlreadyReleased, Finding, Population, Spend, State, Store, StoredRow
 
 __all__ = [
@@ -13,11 +14,14 @@ __all__ = [
     "Finding",
     "Ledger",
     "Population",
+    "Pot",
     "Reservation",
     "Spend",
     "State",
     "Store",
     "StoredRow",
+    "law_of",
     "ledger_path",
     "open_ledger",
+    "pots_within",
 ]

@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shoal.errors import LedgerError
-from shoal.privacy.accounting import CURRENCIES, Loss, check_delta, check_nano, cost_nano
+from shoal.privacy.accounting import GDP, PURE, ZCDP, Loss, check_delta, check_nano
 from shoal.privacy.guarantee import population_name
+from shoal.privacy.ledger.pots import CURRENCIES, ONE_POT, Pot, check_budget, check_limit
 from shoal.privacy.ledger.rules import (
     apply,
-    check_budget,
     check_commit,
     check_composed,
-    check_limit,
     check_new_name,
     check_path,
     check_replaced_once,
@@ -37,7 +36,6 @@ from shoal.privacy.ledger.rules import (
     check_superseded,
     check_text,
     fold,
-    naming_the_price_of,
     refuse_other_unit,
     released_under,
     state_of,
@@ -73,6 +71,7 @@ class Reservation:
     population: str
     cost_nano: int
     currency: str
+    price: str = ""  # the cost as epsilon; empty in populations that count in rho
     token: str = field(repr=False)
 
 
@@ -83,15 +82,29 @@ class Ledger:
         self.store = store
 
     def create(
-        self, name: str, *, currency: str, limit_nano: int, delta: float | None = None, note: str = ""
+        self,
+        name: str,
+        *,
+        currency: str = "pots",
+        limit_nano: int | None = None,
+        pots: Mapping[str, int] | None = None,
+        delta: float | None = None,
+        note: str = "",
     ) -> None:
-        """Open a population with a lifetime budget; `delta` is only how the owner likes to read a rho."""
+        """Open a population with `pots`, the limits of both (see `pots_within`); or with one limit.
+
+        A limit in rho is one of zCDP, as populations had it before; `delta` is then only how it is read.
+        """
         name = population_name(check_text(name, "population", longest=100))
-        check_nano(limit_nano, currency)
-        if currency not in CURRENCIES:
-            raise LedgerError("bad-currency", f"a population counts in rho or epsilon; got {currency!r}.")
+        if currency not in (*CURRENCIES, "pots"):
+            raise LedgerError(
+                "bad-currency", f"a population counts in pots, rho or epsilon; got {currency!r}."
+            )
+        for amount in pots.values() if pots and any(pots.values()) else [limit_nano]:
+            check_nano(amount or (None if pots is None else 1), currency)
         if delta is not None:
             check_delta(delta)
+        limit = {"limit_nano": limit_nano} if pots is None else {"pots": dict(pots)}
 
         def decide(state: State) -> tuple[Content, None]:
             check_new_name(state, name)
@@ -99,33 +112,34 @@ class Ledger:
                 "kind": "population",
                 "population": name,
                 "currency": currency,
-                "limit_nano": limit_nano,
+                **limit,
                 "delta": None if delta is None else repr(float(delta)),
                 "note": check_text(note, "note", empty=True),
             }, None
 
         self._append(decide)
 
-    def raise_limit(self, name: str, limit_nano: int, *, note: str = "") -> None:
-        """Set a larger lifetime budget."""
-        self._set_limit("raise", name, limit_nano, note)
+    def raise_limit(self, name: str, limit_nano: int, *, pot: str = ONE_POT, note: str = "") -> None:
+        """Set a larger lifetime budget, of a pot where there are two."""
+        self._set_limit("raise", name, limit_nano, pot, note)
 
-    def lower_limit(self, name: str, limit_nano: int, *, note: str = "") -> None:
-        """Set a smaller lifetime budget, never below what is spent."""
-        self._set_limit("lower", name, limit_nano, note)
+    def lower_limit(self, name: str, limit_nano: int, *, pot: str = ONE_POT, note: str = "") -> None:
+        """Set a smaller lifetime budget, never below what is spent; of a pot before the first reserve."""
+        self._set_limit("lower", name, limit_nano, pot, note)
 
-    def _set_limit(self, kind: str, name: str, limit_nano: int, note: str) -> None:
+    def _set_limit(self, kind: str, name: str, limit_nano: int, pot: str, note: str) -> None:
         check_nano(limit_nano, "limit")
 
         def decide(state: State) -> tuple[Content, None]:
             population = state.population(name)
-            check_limit(kind, population, limit_nano)
-            return {
+            check_limit(kind, population, population.pots[pot], limit_nano)
+            content = {
                 "kind": kind,
                 "population": population.name,
                 "limit_nano": limit_nano,
                 "note": check_text(note, "note", empty=True),
-            }, None
+            }
+            return content if pot == ONE_POT else {**content, "pot": pot}, None
 
         self._append(decide)
 
@@ -141,12 +155,14 @@ class Ledger:
         unit: str = UNKNOWN_UNIT,
         source_digest: str | None = None,
         supersedes: str | None = None,
+        pot: str = "",
     ) -> Reservation | AlreadyReleased:
         """Check the budget and record the spend, both or neither; before any private value is drawn.
 
         A key that was released before returns that release and spends nothing. A key whose earlier
         reserve never resolved spends again: its noise may have been seen. `supersedes` is the manifest hash
-        of an earlier release of the population that this one replaces.
+        of an earlier release of the population that this one replaces; `pot` names the pot that pays, by
+        default that of the family of the noise.
         """
         if reproducible:
             raise LedgerError(
@@ -154,19 +170,18 @@ class Ledger:
                 "a seeded run is reproducible, so its noise hides nothing; the ledger takes no such release.",
                 "Leave the seed out to publish, or write the run to the owner's folder.",
             )
-        law = "zcdp" if loss.pure_epsilon_nano is None else "pure"
-        terms = terms_of(key, what, unit, law, source_digest, supersedes)
+        terms = terms_of(key, what, unit, PURE, source_digest, supersedes)
         token = secrets.token_hex(32)
         reservation = reservation or new_reservation()
 
         def decide(state: State) -> tuple[Content | None, Reservation | AlreadyReleased]:
             owner = state.population(population)
-            cost = self._cost(loss, owner.currency)
+            pays = owner.pot_for(loss, pot)
+            cost = self._cost(loss, pays)
             if key in owner.released:
                 return None, owner.released[key]
             refuse_other_unit(owner, unit)
-            with naming_the_price_of(loss, owner.currency):
-                self._check_fits(owner, cost)
+            self._check_fits(owner, pays, cost, loss)
             check_replaced_once(owner, supersedes)
             content = {
                 "kind": "reserve",
@@ -176,18 +191,22 @@ class Ledger:
                 "cost_nano": cost,
                 "pure_epsilon_nano": loss.pure_epsilon_nano,
                 **terms,
+                "law": PURE if loss.law == PURE else owner.law,
+                "tau": pays.tau_of(loss),
+                "pot": pays.name,
             }
             return content, Reservation(
                 reservation=reservation,
                 population=owner.name,
                 cost_nano=cost,
-                currency=owner.currency,
+                currency=pays.currency,
+                price=pays.shown(cost) if pays.law != ZCDP else "",
                 token=token,
             )
 
         return self._append(decide)
 
-    def check_fits(self, population: str, loss: Loss, *, unit: str = UNKNOWN_UNIT) -> None:
+    def check_fits(self, population: str, loss: Loss, *, unit: str = UNKNOWN_UNIT, pot: str = "") -> None:
         """Raise what `reserve` would raise now: population, unit, budget, a ledger that cannot be used.
 
         Writes nothing, so another run may still take the budget before the reserve.
@@ -197,8 +216,8 @@ class Ledger:
         def decide(state: State) -> tuple[None, None]:
             owner = state.population(population)
             refuse_other_unit(owner, unit)
-            with naming_the_price_of(loss, owner.currency):
-                self._check_fits(owner, self._cost(loss, owner.currency))
+            pays = owner.pot_for(loss, pot)
+            self._check_fits(owner, pays, self._cost(loss, pays), loss)
             return None, None
 
         self._append(decide)
@@ -374,11 +393,11 @@ class Ledger:
 
     # What the audit replaces by faulty versions (auditing/planted/ledger.py).
 
-    def _cost(self, loss: Loss, currency: str) -> int:
-        return cost_nano(loss, currency)
+    def _cost(self, loss: Loss, pot: Pot) -> int:
+        return pot.cost(loss)
 
-    def _check_fits(self, owner: Population, cost: int) -> None:
-        check_budget(owner, cost)
+    def _check_fits(self, owner: Population, pot: Pot, cost: int, loss: Loss) -> None:
+        check_budget(owner, pot, cost, loss)
 
     def _check_commit(self, owner: Population, spend: Spend, token: str) -> None:
         check_commit(owner, spend, token)
@@ -438,6 +457,15 @@ def new_reservation() -> str:
 def open_ledger(path: str | os.PathLike[str] | None = None) -> Ledger:
     """The ledger at `path`, by default at `ledger_path()`; its file is made by the first row."""
     return Ledger(SqliteStore(Path(path) if path is not None else ledger_path()))
+
+
+def law_of(population: str) -> str:
+    """The law by which releases of a population are priced; of one that does not exist, as it would be."""
+    try:
+        owner = open_ledger().state().find(population)
+    except LedgerError:  # the run says what is wrong with it
+        return GDP
+    return GDP if owner is None or owner.law != ZCDP else ZCDP
 
 
 def ledger_path() -> Path:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from shoal.errors import BudgetExceeded, LedgerError
-from shoal.privacy.accounting import CURRENCIES, LIMIT_FLAG, Loss, show_nano
+from shoal.errors import LedgerError
+from shoal.privacy.accounting import PURE, ZCDP
 from shoal.privacy.guarantee import hidden_difference, skeleton
+from shoal.privacy.ledger.pots import CURRENCIES, ONE_POT, POTS, Pot
 from shoal.privacy.ledger.state import (
     LAWS,
-    ONE_POT,
     UNKNOWN_UNIT,
     AlreadyReleased,
     Finding,
@@ -61,27 +60,46 @@ def _create(state: State, row: Row) -> str | None:
     name = content["population"]
     if name in state.populations:
         return "it creates a population that exists."
-    if content["currency"] not in CURRENCIES or not _positive(content["limit_nano"]):
+    delta = None if content["delta"] is None else float(content["delta"])
+    pots = _pots(content, delta)
+    if pots is None:
         return "its currency or limit is not valid."
-    fields = ("currency", "limit_nano", "delta", "note", "at")
-    state.populations[name] = Population(name=name, **{key: content[key] for key in fields})
+    fields = {key: content[key] for key in ("delta", "note", "at")}
+    state.populations[name] = Population(name=name, pots=pots, **fields)
     return None
+
+
+def _pots(content: Mapping[str, Any], delta: float | None) -> dict[str, Pot] | None:
+    """The pots that a row creates; None if they are not valid."""
+    if content["currency"] in CURRENCIES:
+        law, limit = CURRENCIES[content["currency"]], content["limit_nano"]
+        one = Pot(name=ONE_POT, law=law, limit_nano=limit, delta=delta)
+        return {ONE_POT: one} if _positive(limit) else None
+    limits = content["pots"]
+    whole = all(type(limit) is int and limit >= 0 for limit in limits.values()) and any(limits.values())
+    no_delta = delta is None and limits["gaussian"]
+    if content["currency"] != "pots" or limits.keys() != POTS.keys() or not whole or no_delta:
+        return None
+    return {name: Pot(name=name, law=law, limit_nano=limits[name], delta=delta) for name, law in POTS.items()}
 
 
 def _raise(state: State, row: Row) -> str | None:
     population = state.populations[row.content["population"]]
-    limit = row.content["limit_nano"]
-    if not _positive(limit) or limit < population.spent_nano:
+    pot, limit = population.pots[row.content.get("pot", ONE_POT)], row.content["limit_nano"]
+    if not _positive(limit) or limit < pot.spent_nano:
         return "it sets a limit below what was spent."
-    population.limit_nano = limit
+    pot.limit_nano = limit
     population.notes.append(row.content)
     return None
 
 
 def _lower(state: State, row: Row) -> str | None:
     population = state.populations[row.content["population"]]
-    if row.content["limit_nano"] >= population.limit_nano:
+    pot = population.pots[row.content.get("pot", ONE_POT)]
+    if row.content["limit_nano"] >= pot.limit_nano:
         return "it lowers a limit to no less than it was."
+    if population.spends and pot.name != ONE_POT:
+        return "it lowers a pot after the first reserve."
     return _raise(state, row)
 
 
@@ -116,15 +134,21 @@ def _reserve(state: State, row: Row) -> str | None:
     if terms is None:
         return "its unit, law, tau, pot or digest of the source is not valid."
     epsilon_nano = content.get("pure_epsilon_nano")
-    if terms["law"] == "pure" and not _positive(epsilon_nano):
+    if terms["law"] == PURE and not _positive(epsilon_nano):
         return "it is pure and has no epsilon."
+    pot = population.pots.get(terms["pot"])
+    if pot is None:
+        return "its pot is not one of the population."
+    if pot.name != ONE_POT and (terms["law"] == ZCDP or (pot.law == PURE and terms["law"] != PURE)):
+        return "its law is not one that its pot takes."
     spend = Spend(
         seq=row.seq, pure_epsilon_nano=epsilon_nano, **{key: content[key] for key in fields}, **terms
     )
     population.spends.append(spend)
-    population.spent_nano += spend.cost_nano
+    pot.spent_nano += spend.cost_nano
+    pot.tau += spend.tau
     state.by_reservation[spend.reservation] = spend
-    if population.spent_nano > population.limit_nano:
+    if pot.spent_nano > pot.limit_nano or pot.tau > pot.most_tau:
         return "it spends more than the population's limit."
     if spend.key in population.released:
         return "it spends again under a key that was released."
@@ -254,26 +278,6 @@ def check_new_name(state: State, name: str) -> None:
         )
 
 
-def check_limit(kind: str, population: Population, limit_nano: int) -> None:
-    """`raise` raises, `lower` lowers, and no limit lies below what is spent."""
-    fits = limit_nano >= population.limit_nano if kind == "raise" else limit_nano < population.limit_nano
-    if not fits:
-        now = f"{population.currency} = {show_nano(population.limit_nano)}"
-        other, against = ("lower", "below") if kind == "raise" else ("raise", "not below")
-        raise LedgerError(
-            f"limit-not-{'higher' if kind == 'raise' else 'lower'}",
-            f'the limit of "{population.name}" is {now}; {show_nano(limit_nano)} is {against} that.',
-            f"Use `shoal ledger {other}`.",
-        )
-    if limit_nano < population.spent_nano:
-        raise LedgerError(
-            "limit-below-spent",
-            f'the population "{population.name}" has spent {population.currency} = '
-            f"{show_nano(population.spent_nano)}; a limit of {show_nano(limit_nano)} is below that.",
-            "What is spent stays spent; choose a limit above it.",
-        )
-
-
 def refuse_other_unit(owner: Population, unit: str) -> None:
     """One unit per population. Spends from before units were recorded are taken to be of the same one."""
     other = [each for each in owner.units if each != unit]
@@ -286,30 +290,6 @@ def refuse_other_unit(owner: Population, unit: str) -> None:
         )
 
 
-def check_budget(owner: Population, cost: int) -> None:
-    """Refuse what does not fit; `left` is without every reserve, resolved or not."""
-    if cost > owner.left_nano:
-        raise BudgetExceeded(
-            "budget-exceeded",
-            f"this release needs {owner.currency} = {show_nano(cost)}; "
-            f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
-            "Lower --epsilon (or --rho where you gave it), or raise the budget with "
-            f"`shoal ledger raise {shlex.quote(owner.name)} "
-            f"{LIMIT_FLAG[owner.currency]} {show_nano(owner.limit_nano + cost - owner.left_nano)}`.",
-        )
-
-
-@contextmanager
-def naming_the_price_of(loss: Loss, currency: str) -> Iterator[None]:
-    """Explains the price in rho when a pure release does not fit into a budget in rho."""
-    try:
-        yield
-    except BudgetExceeded as error:
-        if currency == "epsilon" or loss.pure_epsilon_nano is None:
-            raise
-        raise BudgetExceeded(error.code, error.message, f"{error.remedy} {_PURE_IS_DEAR}") from None
-
-
 def check_commit(owner: Population, spend: Spend, token: str) -> None:
     """One commit per key, by the holder of the reserve's token."""
     if token_sha256(token) != spend.token_sha256:
@@ -320,12 +300,6 @@ def check_commit(owner: Population, spend: Spend, token: str) -> None:
             "a release was committed under this key before.",
             "Run the same command again to get the committed release.",
         )
-
-
-_PURE_IS_DEAR = (
-    "A pure epsilon costs epsilon^2 / 2 in rho; gaussian noise or a population made with --pure-epsilon is "
-    "cheaper."
-)
 
 
 def check_replaced_once(owner: Population, manifest_sha256: str | None) -> None:

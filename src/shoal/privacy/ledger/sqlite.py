@@ -411,4 +411,5 @@ def _record(text: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     fields = {"population", "reservation", "token", "cost_nano", "currency", "manifest_sha256", "path"}
-    return record if isinstance(record, dict) and record.keys() == fields else None
+    known = isinstance(record, dict) and record.keys() - {"price"} == fields
+    return record if known else None

@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from shoal.errors import LedgerError
+from shoal.privacy.accounting import GDP, PURE, ZCDP, Loss
 from shoal.privacy.guarantee import population_name
+from shoal.privacy.ledger.pots import ONE_POT, Pot
 
 GENESIS = hashlib.sha256(b"shoal ledger 1").hexdigest()
 
@@ -145,8 +147,7 @@ class Store(Protocol):
 
 
 UNKNOWN_UNIT = "unknown"  # of rows written before units were recorded
-ONE_POT = "one"
-LAWS = ("pure", "zcdp", "none")  # none: a listing, which has no loss
+LAWS = (PURE, GDP, ZCDP, "none")  # none: a listing, which has no loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +166,9 @@ class AlreadyReleased:
 class Spend:
     """One reserve. It counts as spent from the moment it exists, committed or not.
 
-    `law` is the accounting that its cost follows: pure (with its epsilon) or zcdp. `tau` bounds, in 1e-18,
-    the total variation between the noise drawn and the noise accounted for; `pot` names the part of the
-    budget that pays. Both are prepared for Gaussian accounting and hold one value today.
+    `law` is the accounting that its cost follows: pure (with its epsilon), gaussian or zcdp. `tau` bounds, in
+    1e-30, the total variation between the noise drawn and the noise accounted for; `pot` names the part of
+    the budget that pays.
     """
 
     seq: int
@@ -198,20 +199,104 @@ class Spend:
 
 @dataclass(kw_only=True)
 class Population:
-    """A population with its limit and its spends."""
+    """A population with its pots and its spends."""
 
     name: str
-    currency: str
-    limit_nano: int
+    pots: dict[str, Pot]
     delta: str | None
     note: str
     at: str
-    spent_nano: int = 0
     tuned: bool = False
     spends: list[Spend] = field(default_factory=list)
     released: dict[str, AlreadyReleased] = field(default_factory=dict)  # by key
     notes: list[Mapping[str, Any]] = field(default_factory=list)  # disclosures, listings, tunings, limits
     superseded: dict[str, str] = field(default_factory=dict)  # manifest hash of the old to that of the new
+
+    @property
+    def has_one_limit(self) -> bool:
+        return ONE_POT in self.pots
+
+    @property
+    def law(self) -> str:
+        """The law by which releases that are not pure are priced: zCDP in populations of one limit."""
+        return self.pots[ONE_POT].law if self.has_one_limit else GDP
+
+    @property
+    def one(self) -> Pot:
+        """The one limit of a population that has no pots."""
+        if not self.has_one_limit:
+            raise LedgerError("pots", f'the budget of "{self.name}" has two parts: name one of them.')
+        return self.pots[ONE_POT]
+
+    @property
+    def currency(self) -> str:
+        return self.one.currency
+
+    @property
+    def limit_nano(self) -> int:
+        return self.one.limit_nano
+
+    @property
+    def spent_nano(self) -> int:
+        return self.one.spent_nano
+
+    @property
+    def left_nano(self) -> int:
+        return self.one.left_nano
+
+    def pot_for(self, loss: Loss, named: str = "") -> Pot:
+        """The pot that pays: the one that is named, else that of the family of the noise."""
+        if self.has_one_limit:
+            if named:
+                raise LedgerError(
+                    "pot-unknown", f'the population "{self.name}" has one limit.', "Leave --pot out."
+                )
+            return self.one
+        return self.pots[named or ("pure" if loss.law == PURE else "gaussian")]
+
+    @property
+    def lifetime(self) -> tuple[float, float] | None:
+        """(epsilon, delta) at the limits, however releases are chosen; None for a rho without a delta."""
+        each = [pot.epsilon(pot.limit_nano) for pot in self.pots.values()]
+        if any(epsilon is None for epsilon in each):
+            return None
+        rho = any(pot.limit_nano for pot in self.pots.values() if pot.law != PURE)
+        return sum(epsilon or 0.0 for epsilon in each), float(self.delta or 0) if rho else 0.0
+
+    def described(self) -> list[dict[str, Any]]:
+        """Every pot for programs: amounts in 1e-9 of its currency, and as epsilon where that is known."""
+        return [
+            {
+                "pot": pot.name,
+                "title": pot.title,
+                "law": pot.law,
+                "currency": pot.currency,
+                "limit_nano": pot.limit_nano,
+                "spent_nano": pot.spent_nano,
+                "left_nano": pot.left_nano,
+                "epsilon_limit": pot.epsilon(pot.limit_nano),
+                "epsilon_spent": pot.epsilon(pot.spent_nano),
+                "line": pot.line,
+            }
+            for pot in self.pots.values()
+        ]
+
+    @property
+    def lifetime_line(self) -> str:
+        """The guarantee over all releases, at the limits; empty for a rho without a delta."""
+        if self.lifetime is None:
+            return ""
+        epsilon, delta = self.lifetime
+        plus = f", delta = {delta:g}" if delta else ""
+        return (
+            f"All releases together, however they are chosen: epsilon = {round(epsilon, 6):g}{plus} at the "
+            "limits. What is spent so far is converted likewise: exact for releases fixed in advance."
+        )
+
+    @property
+    def line(self) -> str:
+        """What is spent of every pot."""
+        return "; ".join(pot.line for pot in self.pots.values())
 
     @property
     def units(self) -> list[str]:
@@ -225,10 +310,6 @@ class Population:
             return ""
         units = " and per ".join(self.units)
         return f"Its spends are counted per {units}: their sum holds for none of these units."
-
-    @property
-    def left_nano(self) -> int:
-        return self.limit_nano - self.spent_nano
 
 
 @dataclass

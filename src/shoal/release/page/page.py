@@ -403,8 +403,7 @@ def spends_of(manifest: dict[str, Any]) -> dict[str, Any]:
 def budget_shares(budget: dict[str, Any]) -> tuple[float, float] | None:
     """Percent of the budget spent before and by this release; None where the figures are no numbers."""
     try:
-        limit = float(budget["limit"])
-        before, now = (100 * float(budget[key]) / limit for key in ("spent_before", "this_release"))
+        before, now = (100 * float(share) for share in budget["shares"])
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     return min(100.0, max(0.0, before)), min(100.0, max(0.0, now))

@@ -5,8 +5,8 @@ from dataclasses import asdict
 import pytest
 
 from shoal.kinds.density.compare import compare, simulated_world
-from shoal.kinds.density.expected import FITS, expected_methods, mean_count, methods_table
 from shoal.kinds.density.plan import METHODS, ComparePlan, DensityPlan, MethodOptions
+from shoal.kinds.density.verdict import FITS, expected_methods, mean_count, methods_table
 from shoal.privacy.accounting import rho_for
 
 USERS = 6000

@@ -8,9 +8,7 @@ import pytest
 from shoal.kinds.trajectories.compose import _look_up
 from shoal.privacy.ledger import Population
 
-POPULATION = Population(
-    name="town", currency="rho", limit_nano=1, delta=None, note="", at="2026-01-01T00:00:00+00:00"
-)
+POPULATION = Population(name="town", pots={}, delta=None, note="", at="2026-01-01T00:00:00+00:00")
 NEW = (20, 30)  # microseconds; a window begins with its first and ends before its second
 RELATIONS = {
     "before": (5, 15),

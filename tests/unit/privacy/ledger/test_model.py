@@ -266,9 +266,9 @@ class Unchecked(Ledger):
 
 
 class RefundAfterExposure(Unchecked):
-    def _check_fits(self, owner, cost):
+    def _check_fits(self, owner, pot, cost, loss):
         if cost > owner.limit_nano - sum(spend.cost_nano for spend in owner.spends if spend.released):
-            super()._check_fits(owner, cost)
+            super()._check_fits(owner, pot, cost, loss)
 
 
 class DoubleSpend(Unchecked):
@@ -277,14 +277,14 @@ class DoubleSpend(Unchecked):
 
 
 class ForgetsAfterAYear(Unchecked):
-    def _check_fits(self, owner, cost):
+    def _check_fits(self, owner, pot, cost, loss):
         since = (book.datetime.now(UTC) - YEAR).isoformat()
         if cost > owner.limit_nano - sum(spend.cost_nano for spend in owner.spends if spend.at >= since):
-            super()._check_fits(owner, cost)
+            super()._check_fits(owner, pot, cost, loss)
 
 
 class FloatCost(Ledger):
-    def _cost(self, loss, currency):
+    def _cost(self, loss, pot):
         pure = loss.pure_epsilon_nano
         return loss.rho_nano if pure is None else int((pure / 1e9) ** 2 / 2 * 1e9)
 

@@ -3,7 +3,7 @@
 import { get, openTicket, post, save } from "../api.js";
 import { go } from "../app.js";
 import { LINE_COLOURS, chart, layout } from "../charts.js";
-import { budgetBar, button, el, field, input, number, ownerOnly, percent, say, select, table, text, tiny, when } from "../dom.js";
+import { budgetBar, button, el, field, input, number, ownerOnly, say, select, table, text, when } from "../dom.js";
 import { runInPlace } from "./run.js";
 
 const NOTED = { raise: "limit changed", lower: "limit lowered", supersede: "release superseded", listing: "released, not differentially private", disclosure: "seen by the owner only", tuned: "chosen by looking at private data" };
@@ -58,45 +58,43 @@ function evidence(releases, what, stop) {
 }
 
 function population(each) {
-  const limit = each.epsilon ? `epsilon ${number(each.epsilon.limit, 4)} at delta ${tiny(each.delta)}` : `${each.currency} ${each.limit}`;
-  const spent = each.epsilon ? `${number(each.epsilon.spent, 3)} of ${number(each.epsilon.limit, 3)} in epsilon at delta ${tiny(each.delta)}` : `${each.spent} of ${each.limit} in epsilon, pure`;
   const lines = [
     ...each.spends.map((spend) => ({ at: spend.at, cells: [when(spend.at), look(spend.name ? `${spend.name}: ${spend.what}` : spend.what, spend.release), spend.cost, spend.status] })),
     ...each.notes.map((note) => ({ at: note.at, cells: [when(note.at), look(note.what, note.release), "", NOTED[note.kind] || note.kind] })),
   ].sort((one, other) => (one.at < other.at ? 1 : -1));
   return el("section", { class: "panel", "data-population": each.name },
     el("div", { class: "row apart" }, text("h2", each.name), text("span", each.note, "note")),
-    budgetBar(each.limit_nano, each.spent_nano),
-    el("p", {}, `${percent(each.spent_nano / each.limit_nano, 1)} of the lifetime budget (${limit}) is spent: ${spent}. ${each.currency} = ${each.left} left.${each.epsilon ? " What adds up is rho; epsilon grows more slowly, about with its root." : ""}`),
+    each.pots.map((pot) => el("div", {}, budgetBar(pot.limit_nano, pot.spent_nano), text("p", `${pot.line}.`))),
+    text("p", each.lifetime, "note"),
     each.mixture ? el("div", { class: "notice bad" }, each.mixture) : null,
     each.tuned ? el("div", { class: "notice bad" }, "A choice was made by looking at private data; every later manifest says so.") : null,
     each.spends.length ? el("div", { class: "chart", "data-history": each.name }) : null,
-    lines.length ? table(["when", "what", each.currency, "status"], lines.map((line) => line.cells), [2]) : text("p", "Nothing was spent or noted yet.", "note"),
+    lines.length ? table(["when", "what", "price", "status"], lines.map((line) => line.cells), [2]) : text("p", "Nothing was spent or noted yet.", "note"),
     raise(each));
 }
 
 const look = (words, release) => (release ? el("span", {}, words, " ", button("look", () => go("look", release), { class: "text" })) : words);
 
 function raise(each) {
-  const epsilon = input("", { placeholder: each.epsilon ? number(each.epsilon.limit, 4) : each.limit }), delta = input(each.delta ? String(each.delta) : "", { disabled: each.delta !== null || each.currency === "epsilon" }), note = input("");
+  const epsilon = input("", { placeholder: each.epsilon ? number(each.epsilon, 4) : "" }), delta = input(each.delta ? String(each.delta) : "", { disabled: each.delta !== null || each.pots.every((pot) => pot.currency === "epsilon") }), note = input("");
   const send = async () => {
     await post(`/populations/${encodeURIComponent(each.name)}/raise`, { ...budget(epsilon, delta), note: note.value.trim() });
     say("The new limit is in the ledger.");
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   };
-  return el("details", {}, el("summary", {}, "Change the budget"), text("p", "A larger budget is a weaker promise to these people. It cannot be lowered below what is already spent.", "note"), el("div", { class: "three" }, field("Lifetime epsilon", epsilon), field("Delta", delta), field("Why", note)), el("p"), button("Set the new limit", send, { class: "danger" }));
+  return el("details", {}, el("summary", {}, "Change the budget"), text("p", "A larger budget is a weaker promise to these people, and it holds only if the decision did not depend on released answers. The pure part stays as it is. Nothing is lowered below what is spent.", "note"), el("div", { class: "three" }, field("Lifetime epsilon", epsilon), field("Delta", delta), field("Why", note)), el("p"), button("Set the new limit", send, { class: "danger" }));
 }
 
-// Total spend over time, and the limit.
+// Share of every part of the budget that is spent, over time.
 function drawHistory(each) {
   const node = document.querySelector(`[data-history="${CSS.escape(each.name)}"]`);
   if (!node) return;
-  let sum = 0;
-  const at = [each.at], spent = [0];
-  for (const spend of each.spends) { sum += spend.cost_nano / 1e9; at.push(spend.at); spent.push(sum); }
-  const now = new Date().toISOString(), limit = each.limit_nano / 1e9;
-  chart(node, [
-    { x: [...at, now], y: [...spent, sum], mode: "lines", line: { shape: "hv", color: LINE_COLOURS[0], width: 2.5 }, fill: "tozeroy", fillcolor: "rgba(0,114,178,0.15)", name: "spent" },
-    { x: [each.at, now], y: [limit, limit], mode: "lines", line: { color: "#c04f00", dash: "dash" }, name: "limit" },
-  ], layout("", each.currency, { showlegend: true, xaxis: { type: "date" } })).catch(() => {});
+  const now = new Date().toISOString();
+  const traces = each.pots.filter((pot) => pot.limit_nano).map((pot, i) => {
+    let sum = 0;
+    const at = [each.at], spent = [0];
+    for (const spend of each.spends) if (spend.pot === pot.pot) { sum += spend.cost_nano / pot.limit_nano; at.push(spend.at); spent.push(100 * sum); }
+    return { x: [...at, now], y: [...spent, 100 * sum], mode: "lines", line: { shape: "hv", color: LINE_COLOURS[i], width: 2.5 }, name: pot.title };
+  });
+  chart(node, [...traces, { x: [each.at, now], y: [100, 100], mode: "lines", line: { color: "#c04f00", dash: "dash" }, name: "limit" }], layout("", "% spent", { showlegend: true, xaxis: { type: "date" } })).catch(() => {});
 }

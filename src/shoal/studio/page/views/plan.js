@@ -143,7 +143,7 @@ function details(view) {
   } });
   return el("details", {}, el("summary", {}, "More settings"),
     methods.length ? set(view, "method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(view); } })) : null,
-    plan.kind === "density" ? set(view, "users", number_input(view, "users")) : null,
+    ...(plan.kind === "density" ? ["users", "visits_per_user"].map((name) => set(view, name, number_input(view, name))) : []),
     ["histogram", "synthetic"].includes(plan.kind) ? set(view, "gap_minutes", number_input(view, "gap_minutes"), "Needed only where the source does not name its trips.") : null,
     plan.kind === "trajectories" ? null : set(view, "box", box),
     set(view, "licence", dated(plan, "licence", view)),
@@ -182,7 +182,7 @@ export const clean = (plan) => Object.fromEntries(Object.entries(plan).filter(([
 function answer(view, summary) {
   const { plan } = view;
   const publish = button("Publish", async () => {
-    const share = summary.budget && summary.budget.cost_nano ? `Spend ${percent(summary.budget.cost_nano / summary.budget.limit_nano)} of the lifetime budget of ${plan.population}? This cannot be undone.` : `Publish records of ${plan.population}? No budget is spent. A publication cannot be withdrawn.`;
+    const share = summary.budget && summary.budget.cost_nano ? `Spend ${percent(summary.budget.cost_nano / summary.budget.limit_nano)} of the ${summary.budget.title} of ${plan.population}? This cannot be undone.` : `Publish records of ${plan.population}? No budget is spent. A publication cannot be withdrawn.`;
     if (!view.source.simulated && !window.confirm(share)) return;
     const run = await post("/runs", { plan: clean(plan) });
     say("The run has started. The budget is reserved before anything is counted.");
@@ -208,9 +208,10 @@ function price(summary) {
   const budget = summary.budget;
   if (!budget) return text("p", "The population is not in the ledger yet.", "note");
   if (budget.cost_nano === null) return text("p", "This population accepts pure releases only. Set delta to none.", "note");
-  const of = (nano) => number(nano / 1e9, 4), after = budget.left_nano - budget.cost_nano;
+  const after = budget.left_nano - budget.cost_nano;
+  const amount = (epsilon, nano) => (epsilon === null ? `rho ${number(nano / 1e9, 4)}` : `epsilon ${number(epsilon, 4)}`);
   return el("div", {}, budgetBar(budget.limit_nano, budget.limit_nano - budget.left_nano, budget.cost_nano),
-    el("p", {}, `This release costs ${budget.currency} = ${of(budget.cost_nano)}. The budget is ${of(budget.limit_nano)}, of which ${of(budget.left_nano)} is left; ${after >= 0 ? `after this release ${of(after)} remains, enough for ${Math.floor(after / budget.cost_nano)} more like it` : "the release costs more than that"}.`),
+    el("p", {}, `This release costs ${amount(budget.epsilon, budget.cost_nano)} of the ${budget.title}, of which ${amount(budget.epsilon_spent, budget.limit_nano - budget.left_nano)} of ${amount(budget.epsilon_limit, budget.limit_nano)} is spent; ${after >= 0 ? `what remains is enough for ${Math.floor(after / budget.cost_nano)} more like it` : "it costs more than is left"}.`),
     el("details", {}, el("summary", {}, "Parts of the price"), table(["pays for", "rho", "epsilon, if pure"], summary.spends.map((each) => [each.pays_for || each.name, number(each.rho), number(each.epsilon)]), [1, 2])));
 }
 
