@@ -161,7 +161,7 @@ def test_arbitrary_answers_give_finite_counts(kind):
         rest=change(noisy.rest),
         **{name: replace(each, values=change(each.values)) for name, each in measured.items()},
     )
-    for total in (noisy.total, Total(visits=1e-3, low=0.0, high=1e3)):
+    for total in (noisy.total, Total(visits=1e-3, low=0.0, high=1e3, deviation=1e-3)):
         answer = replace(hostile, total=total)
         estimate = finish_best(answer, setting)
         assert len(estimate.peaks) <= one_off.PER_RELEASE
