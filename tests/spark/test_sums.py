@@ -195,7 +195,7 @@ def test_one_user_with_millions_of_events_is_cut_alike(engine, tmp_path, rows):
 
 
 def test_a_part_summed_in_two_places_is_noticed():
-    from shoal.engine.spark.jobs import Slots
+    from shoal.engine.spark.shuffle import Slots
 
     slots = Slots.of(visit_kernel().zero())
     once = [
