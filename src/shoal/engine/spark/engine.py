@@ -23,9 +23,17 @@ import pyarrow as pa
 
 from shoal.engine.engine import Encoder, Progress, Sums, UserKernel, Watch, passed_on
 from shoal.engine.path_trips import PathBound
-from shoal.engine.spark.jobs import Jobs, check_partitions, progress_by_rows
+from shoal.engine.spark.jobs import (
+    PACKED,
+    PIECE_BYTES,
+    Jobs,
+    Slots,
+    check_partitions,
+    pack,
+    progress_by_rows,
+    whole,
+)
 from shoal.engine.spark.session import one_clear_error, open_session
-from shoal.engine.spark.shuffle import PACKED, PIECE_BYTES, Slots, pack, whole
 from shoal.engine.spark.source import SparkSource, open_spark_source
 from shoal.engine.spark.tasks import (
     NO_KEY,

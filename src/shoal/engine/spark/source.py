@@ -17,8 +17,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from shoal.engine.engine import ROWS_PER_CALL
+from shoal.engine.spark.jobs import PACKED, unpack
 from shoal.engine.spark.session import one_clear_error
-from shoal.engine.spark.shuffle import PACKED, unpack
 from shoal.engine.spark.tasks import RELATION, REPORT, RowReader, bring_users, check, find, read
 from shoal.errors import SourceError
 from shoal.events.files import (

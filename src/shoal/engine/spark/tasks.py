@@ -34,8 +34,8 @@ from shoal.engine.engine import (
     add_sums,
     cut_of,
 )
+from shoal.engine.spark.jobs import Slots, add_slots, as_bytes, in_pieces, pack, packed, unpack, whole
 from shoal.engine.spark.session import in_task, task_failed
-from shoal.engine.spark.shuffle import Slots, add_slots, as_bytes, in_pieces, pack, packed, unpack, whole
 from shoal.errors import EngineError, ShoalError
 from shoal.events.lines import lines_of
 from shoal.events.readers import counts_sql, is_clean, scan_sql, source_changed, without_marks
