@@ -3,7 +3,7 @@
     python -m benchmarks.expected_error [--quick]
 
 Every method that can be released runs on cities of several sizes and shapes at several epsilons; for each
-method four constants are fitted to the mean error over the mean count (formula: kinds/density/expected.py).
+method four constants are fitted to the mean error over the mean count (formula: kinds/density/verdict.py).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy.optimize import least_squares
 from benchmarks.table import report
 from shoal.events.simulate import preset_named
 from shoal.kinds.density.compare import compare, simulated_world
-from shoal.kinds.density.expected import Fit, expected_error, plain_deviation, relative_error
 from shoal.kinds.density.plan import METHODS, ComparePlan, MethodOptions
+from shoal.kinds.density.verdict import Fit, expected_error, plain_deviation, relative_error
 from shoal.privacy.accounting import Budget
 
 TARGET = Path(__file__).parents[1] / "src" / "shoal" / "kinds" / "density" / "expected_fit.py"
@@ -135,7 +135,7 @@ VISITS_PER_WEEK = {visits:.2f}  # per user, once per site and slot, as counted i
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """See kinds/density/expected.py; nine of ten simulated points lie within a factor `off_by` of it."""
+    """See kinds/density/verdict.py; nine of ten simulated points lie within a factor `off_by` of it."""
 
     model: float
     people: float

@@ -55,7 +55,7 @@ def test_the_audit_cases_of_the_package_are_those_that_shoal_knows_by_name():
     assert len(cases) == len(baselines.CASES)
 
 
-def test_the_comparators_of_the_package_are_those_that_shoal_knows_by_name():
+def test_baselines_say_that_they_are_and_comparators_are_known_by_name():
     assert set(baselines.COMPARATORS["density"]) == set(shoal_baselines.methods.COMPARATORS["density"])
     assert set(baselines.COMPARATORS["trajectories"]) == compared_methods().keys() - TRAJECTORIES.keys()
     from shoal.attacks.runs.synthetic_defences import DEFENCES
@@ -63,9 +63,6 @@ def test_the_comparators_of_the_package_are_those_that_shoal_knows_by_name():
     assert set(baselines.COMPARATORS["synthetic"]) == {
         n for n, each in DEFENCES.items() if not each.sound and n != "raw"
     }
-
-
-def test_every_baseline_says_that_it_is_one():
     for table in shoal_baselines.methods.METHODS.values():
         assert all(baselines.is_baseline(method.kind, method.name) for method in table.values())
     assert not baselines.is_baseline("density", "best")

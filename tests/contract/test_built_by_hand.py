@@ -62,7 +62,7 @@ def scheme(budget, size):
 
 def questions(budget, size):
     setting = size.setting
-    asked = Questions.of(size.questions, setting.weights, slots=size.slots, ell=size.ell)
+    asked = Questions.of(size.questions, setting.weights, slots=size.slots, ell=1)
     return QueryAnswers.within(GAUSSIAN, budget.left, asked)
 
 

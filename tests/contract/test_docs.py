@@ -119,13 +119,10 @@ def test_examples_run(page, page_folder, command):
     run_page(page, page_folder, command, small=False)
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_lead_somewhere_and_the_readme_shows_the_two_commands_first():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-def test_the_readme_shows_the_two_commands_first():
     first = BLOCK.search((ROOT / "README.md").read_text("utf-8"))
     assert first is not None
     assert [line.split("#")[0].strip() for line in first[3].splitlines() if line] == [

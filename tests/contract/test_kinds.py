@@ -17,8 +17,15 @@ from shoal.release.manifest import CASES
 FOLDER = Path(__file__).parents[2] / "src" / "shoal" / "kinds"
 
 
-def test_every_folder_is_a_kind_and_every_kind_a_folder():
+def test_every_folder_is_a_kind_with_the_methods_that_have_a_case():
     assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(KINDS)
+    # A field that a single kind sets would belong to that kind.
+    for field in fields(Kind):
+        given = [kind for kind in KINDS.values() if getattr(kind, field.name) != field.default]
+        assert len(given) > 1, field.name
+    kinds = {"commute": "synthetic"}
+    listed = {(kinds.get(name, name), method) for name, kind in KINDS.items() for method in kind.methods}
+    assert listed == {(case.kind, case.method) for case in CASES.values()}
 
 
 @for_each("kind", KINDS.values(), ids=KINDS)
@@ -36,24 +43,11 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
     assert (kind.view is not None) == kind.is_drawn
 
 
-def test_no_field_is_for_one_kind_alone():
-    """A field that a single kind sets would belong to that kind."""
-    for field in fields(Kind):
-        given = [kind for kind in KINDS.values() if getattr(kind, field.name) != field.default]
-        assert len(given) > 1, field.name
-
-
 @for_each("kind", KINDS.values(), ids=KINDS)
 def test_every_private_kind_has_methods_and_each_an_audit_case(kind):
     assert bool(kind.methods) == kind.is_private
     named = "synthetic" if kind.name == "commute" else kind.name
     assert set(kind.methods) <= {case.method for case in CASES.values() if case.kind == named}
-
-
-def test_methods_of_all_kinds_are_those_with_a_case():
-    kinds = {"commute": "synthetic"}
-    listed = {(kinds.get(name, name), method) for name, kind in KINDS.items() for method in kind.methods}
-    assert listed == {(case.kind, case.method) for case in CASES.values()}
 
 
 def test_the_table_loads_no_kind():

@@ -1,25 +1,26 @@
 """A tiny town that runs of the command share."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.worlds import OnDisk, zones_json
 
 from shoal.privacy.ledger import open_ledger
 
 SQUARES = {"A": (0, 0), "B": (1, 0), "C": (0, 1), "D": (1, 1)}
 
 
-class Town:
+class Town(OnDisk):
     """A tiny town on disk, and how to run a density on it with one thing changed."""
 
+    words = ("density", "run")
+    population = "town"
     hour = 3_600_000_000
-    start = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
 
     def __init__(self, folder):
-        self.folder = folder
+        paths = {"zones": folder / "zones.geojson", "sites": folder / "sites.csv"}
+        super().__init__(folder, "events.parquet", **paths, epsilon="1")
         self.zones(*((zone, self.square(*at)) for zone, at in SQUARES.items()))
         sites = [f"S{i},{2.305 + 0.01 * (i % 2)},{48.805 + 0.01 * (i // 2)}" for i in range(4)]
         (folder / "sites.csv").write_text("site,lon,lat\n" + "\n".join(sites) + "\n")
@@ -28,18 +29,6 @@ class Town:
             time=[self.start, self.start + self.hour, self.start, self.start + 2 * self.hour],
             site=["S0", "S1", "S2", "S3"],
         )
-        self.flags = {
-            "--zones": folder / "zones.geojson",
-            "--sites": folder / "sites.csv",
-            "--start": "2026-03-02",
-            "--end": "2026-03-03",
-            "--time-zone": "Europe/Paris",
-            "--population": "town",
-            "--epsilon": "1",
-            "--out": folder / "release",
-            "--owner": folder / "owner",
-        }
-        self.source = folder / "events.parquet"
 
     @staticmethod
     def square(west, south, size=0.01):
@@ -56,24 +45,19 @@ class Town:
         self.source.write_text(text)
 
     def zones(self, *shapes):
-        (self.folder / "zones.geojson").write_text(geojson(shapes))
-
-    def arguments(self):
-        named = [
-            str(part) for flag, value in self.flags.items() for part in (flag, value) if value is not None
-        ]
-        return ["density", "run", str(self.source), *named]
+        (self.folder / "zones.geojson").write_text(zones_json(shapes))
 
 
-class Walks:
+class Walks(OnDisk):
     """Samples of people who walk between a few spots for a day in Paris, and how to run a release of them."""
 
-    start = Town.start
-    minute = 60_000_000
+    words = ("trajectories", "run")
+    population = "town"
 
     def __init__(self, folder, users=60, hours=24, seed=1):
-        self.folder, self.users, self.hours = folder, users, hours
-        self.source = folder / "samples.parquet"
+        end = "2026-03-03" if hours == 24 else f"2026-03-02T{hours:02d}:00"
+        super().__init__(folder, "samples.parquet", end=end, origin="2.3,48.8")
+        self.users, self.hours = users, hours
         rng = np.random.default_rng(seed)
         count = users * hours
         spots = np.array([[2.31, 48.81], [2.35, 48.84], [2.36, 48.80], [2.40, 48.86]])
@@ -82,28 +66,12 @@ class Walks:
         at = spots[(self.user + (self.time - self.start) // (6 * 60 * self.minute)) % len(spots)]
         self.lon, self.lat = (at + rng.uniform(0, 0.01, (count, 2))).T
         self.write()
-        self.flags = {
-            "--start": "2026-03-02",
-            "--end": "2026-03-03" if hours == 24 else f"2026-03-02T{hours:02d}:00",
-            "--time-zone": "Europe/Paris",
-            "--origin": "2.3,48.8",
-            "--population": "town",
-            "--out": folder / "release",
-            "--owner": folder / "owner",
-        }
 
     def write(self, **changed):
         """The samples as Parquet, some columns changed."""
         time = pa.array(self.time, pa.timestamp("us", "UTC"))
         columns = {"user": self.user, "time": time, "lon": self.lon, "lat": self.lat, **changed}
         pq.write_table(pa.table(columns), self.source)
-
-    def arguments(self, *more):
-        """Arguments of a run; flags in `more` replace its own."""
-        named = [
-            str(part) for flag, value in self.flags.items() if value is not None for part in (flag, value)
-        ]
-        return ["trajectories", "run", str(self.source), *named, *map(str, more)]
 
     def verify_arguments(self, *more):
         key = self.folder / "owner" / "record_key.parquet"
@@ -135,15 +103,3 @@ def day_of_walks(tmp_path):
     """A whole day: 48 epochs of half an hour."""
     open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
     return Walks(tmp_path)
-
-
-def geojson(shapes):
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"zone": zone},
-            "geometry": {"type": "Polygon", "coordinates": ring},
-        }
-        for zone, ring in shapes
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features})

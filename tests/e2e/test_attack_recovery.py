@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+RECOVERY = ("attack", "recovery")
+
 
 @pytest.fixture
 def commuters(town):
@@ -22,11 +24,6 @@ def commuters(town):
     town.events(user=list(user), time=[town.start + h * town.hour for h in hour], site=list(site))
     town.flags |= {"--end": "2026-03-04", "--population": None, "--epsilon": None, "--owner": None}
     return town
-
-
-def arguments(town, *more):
-    named = [str(part) for flag, value in town.flags.items() if value is not None for part in (flag, value)]
-    return ["attack", "recovery", str(town.source), *named, *map(str, more)]
 
 
 def write_release(folder, people, slots=48):
@@ -54,7 +51,7 @@ def test_commuters_are_recovered_from_raw_counts_and_a_release(commuters, comman
     release = write_release(tmp_path / "published", [home, np.full(48, -3.0), np.zeros(48), work])
     commuters.flags["--out"] = tmp_path / "own"
     flags = ("--release", release, "--defence", "gaussian", "--seed", 1, "--known-points", 3, "--json")
-    code, out, err = command(*arguments(commuters, *flags))
+    code, out, err = command(*commuters.arguments(*flags, words=RECOVERY))
     assert (code, err) == (0, "")
     told = json.loads(out)
     raw, released, protected = told["rows"]
@@ -72,7 +69,7 @@ def test_commuters_are_recovered_from_raw_counts_and_a_release(commuters, comman
 
 def test_the_words_name_raw_and_protected_counts(commuters, command, tmp_path):
     commuters.flags["--out"] = tmp_path / "own"
-    code, out, err = command(*arguments(commuters, "--defence", "gaussian", "--seed", 1))
+    code, out, err = command(*commuters.arguments("--defence", "gaussian", "--seed", 1, words=RECOVERY))
     assert (code, err) == (0, "")
     assert out.startswith("From raw counts alone, 100% of all positions of people are recovered")
     assert "counts by gaussian at epsilon 1" in out
@@ -93,7 +90,7 @@ def test_what_does_not_fit_is_refused(commuters, command, tmp_path):
         (("--slot-minutes", 720), "recovery-slots"),
         (("--start", "2026-02-02", "--end", "2026-02-04"), "nobody"),
     ):
-        exit_code, _, err = command(*arguments(commuters, "--defence", "", *flags))
+        exit_code, _, err = command(*commuters.arguments("--defence", "", *flags, words=RECOVERY))
         assert exit_code != 0, flags
         assert err.startswith(f"{code}:"), err
         assert "Traceback" not in err

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.worlds import ring_of, zones_json
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
@@ -18,7 +19,7 @@ from shoal.kinds.plan import read_plan
 from shoal.kinds.run import run as release
 from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.ledger import open_ledger
-from shoal.space.places import read_sites, read_zones
+from shoal.space.places import read_zones
 
 NEARLY_EXACT = ["--method", "laplace", "--epsilon", "40000", "--cap", "500", "--decimals", "3"]
 
@@ -128,9 +129,7 @@ def test_trips_and_transit_run(city, tmp_path, ledger, command, kind):
 
 def test_a_week_with_a_clock_change_has_169_hours(tmp_path, ledger, command):
     """Autumn in Paris: the hour from 2 to 3 comes twice and is released twice."""
-    zone = {"type": "Polygon", "coordinates": [[[2, 48], [3, 48], [3, 49], [2, 49], [2, 48]]]}
-    feature = {"type": "Feature", "properties": {"zone": "all"}, "geometry": zone}
-    (tmp_path / "zones.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    (tmp_path / "zones.geojson").write_text(zones_json([("all", [ring_of(2, 48, 3, 49)])]))
     rows = "\n".join(f"{u},2026-10-25T0{h}:30:00Z,2.5,48.5" for h in (0, 1) for u in range(h + 1))
     (tmp_path / "events.csv").write_text("user,time,lon,lat\n" + rows + "\n")
     window = ["--start", "2026-10-19", "--end", "2026-10-26", "--time-zone", "Europe/Paris"]
@@ -215,8 +214,8 @@ def test_a_dry_run_says_what_is_counted_and_the_error_to_expect(city, tmp_path, 
 def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
     from shoal.engine.visits import scalable_counts
-    from shoal.kinds.density.expected import expected_error
     from shoal.kinds.density.published import read_density
+    from shoal.kinds.density.verdict import expected_error
     from shoal.privacy.noise import OsNoise
     from shoal.stages.bounded import BoundedVisits
 
@@ -238,40 +237,3 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     assert (widths / 2 > 0.99 * told.half_interval).all()
     negative = (estimate.low == 0).mean()
     assert negative > 0.5  # 400 people over 120 zones: mostly noise, and the intervals say so
-
-
-def test_the_library_way_gives_the_same_kind_of_release(city, tmp_path, ledger):
-    plan = DensityPlan.from_settings(
-        {
-            "population": "town",
-            "epsilon": 2.0,
-            "method": "laplace",
-            "source": {"paths": (str(city / "events"),)},
-            "space": {"zones": str(city / "zones.geojson"), "sites": str(city / "sites.csv")},
-            "window": {
-                "start": "2026-03-02",
-                "end": "2026-03-04",
-                "time_zone": "Europe/Paris",
-                "slot_minutes": 1440,
-            },
-            "out": str(tmp_path / "release"),
-            "owner": str(tmp_path / "owner"),
-        }
-    )
-    result = release(prepare_density(plan), ledger)
-    manifest = json.loads((result.release / "manifest.json").read_text())
-    assert manifest["guarantee"]["delta"] == 0
-    assert 1.99 < sum(spend["epsilon"] for spend in manifest["spends"]) <= 2.0
-    assert [spend["name"] for spend in manifest["spends"]] == ["visits", "kept", "counts"]
-    assert released(tmp_path).shape == (120, 2)
-    # ell = 30, but only two slots exist, so a user can be in two: the noise is scaled for two.
-    counts = manifest["spends"][-1]["epsilon"]
-    assert manifest["public"]["noise_scale_people"] == pytest.approx(2 / counts)
-
-
-def test_inspect_tells_a_source_from_a_release(city, tmp_path, ledger, command):
-    code, out, _ = command(*["inspect", city / "events", "--sites", city / "sites.csv", "--json"])
-    assert code == 0
-    told = json.loads(out)
-    assert told["shape"] == "site"
-    assert read_sites(city / "sites.csv").count == 160

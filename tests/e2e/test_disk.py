@@ -72,24 +72,8 @@ def folder(tmp_path: Path) -> Path:
 def test_files_that_cannot_grow(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """RLIMIT_FSIZE at many sizes stops the journal, the ledger, the data or the manifest half-way."""
     seen = set()
-    for limit in [
-        0,
-        100,
-        511,
-        513,
-        1000,
-        2000,
-        4000,
-        4097,
-        5000,
-        8000,
-        8192,
-        8193,
-        11_999,
-        12_000,
-        12_289,
-        20_000,
-    ]:
+    sizes = "0 100 511 513 1000 2000 4000 4097 5000 8000 8192 8193 11999 12000 12289 20000"
+    for limit in map(int, sizes.split()):
         copy = tmp_path_factory.mktemp("limit") / "copy"
         shutil.copytree(folder, copy)
         cap = (limit, resource.RLIM_INFINITY)

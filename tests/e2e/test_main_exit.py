@@ -21,11 +21,6 @@ def test_a_command_that_exits_with_a_code_says_so_to_the_shell(town, command):
     assert said.returncode == 6
 
 
-def test_help_exits_with_0(command):
-    assert command("--help")[0] == 0
-    assert command("verify", "--help")[0] == 0
-
-
 @pytest.fixture
 def planted(tmp_path):
     """A working directory with modules that leave a mark when they run."""

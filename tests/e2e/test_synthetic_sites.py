@@ -56,17 +56,5 @@ def test_people_live_and_work_where_users_do(arguments, command, tmp_path):
     assert "eyes only" in (tmp_path / "owner" / "report.html").read_text()
     assert pyarrow.csv.read_csv(release / "events.csv").num_rows == table.num_rows
     assert str(shoal.open_source(release / "events.parquet", columns={"site": "site"}).shape) == "site"
-
-
-def test_the_dry_run_and_the_list_of_sites(arguments, command, tmp_path):
-    code, out, _ = command(*arguments, "--dry-run")
-    assert code == 0
-    assert "6, in" in out
-    assert "sites of homes" in out
-    assert not (tmp_path / "release").exists()
     code, _, err = command(*(each for each in arguments if each not in ("--sites", tmp_path / "sites.csv")))
     assert (code, err.split(":")[0]) == (2, "plan-sites")
-    (tmp_path / "sites.csv").write_text("site,lon,lat\nS0,5.0,47.3\n")
-    code, _, err = command(*arguments)  # records name a site that is not in the list
-    assert code == 3, err
-    assert open_ledger().state().population("rich").spent_nano == 0

@@ -26,8 +26,12 @@ RUNS = json.loads((NOW / "runs.json").read_text("utf-8"))
 IN_EVERY_RUN = ("density-best", "histogram-boxes", "synthetic-commute", "query-laplace")
 
 
-def test_every_command_has_its_recorded_help():
+def test_help_scales_and_planted_bugs_are_those_recorded():
     assert help_texts() == (NOW / "help.txt").read_text("utf-8")
+    assert set(SCALES) == set(REGISTRY)
+    assert {name: {mutant.name for mutant in planted(name)} for name in SCALES} == {
+        name: set(bugs) for name, bugs in PLANTED.items()
+    }
 
 
 @for_each("name", SCALES)
@@ -53,16 +57,6 @@ def test_a_run_has_its_recorded_key_and_manifest(name, tmp_path, monkeypatch, co
     code, _, error = command(*arguments(name))
     assert code == 0, error
     assert key_and_manifest(tmp_path, name) == RUNS[name]
-
-
-def test_every_mechanism_has_recorded_scales():
-    assert set(SCALES) == set(REGISTRY)
-
-
-def test_the_recorded_bugs_are_planted():
-    assert {name: {mutant.name for mutant in planted(name)} for name in SCALES} == {
-        name: set(bugs) for name, bugs in PLANTED.items()
-    }
 
 
 @pytest.mark.exhaustive

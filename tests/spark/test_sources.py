@@ -117,7 +117,7 @@ def test_a_bad_line_is_dropped_alone(engine, tmp_path, scheme):
     assert len(read) == 3
 
 
-def test_files_that_spark_would_leave_out_are_refused(engine, events):
+def test_files_that_spark_would_read_otherwise_are_refused(engine, events, tmp_path):
     folder = events()
     (folder / "part-1.parquet").rename(folder / "_part.parquet")
     with pytest.raises(SourceError, match="hidden-file"):
@@ -125,14 +125,18 @@ def test_files_that_spark_would_leave_out_are_refused(engine, events):
     (folder / "_part.parquet").rename(folder / "p[1].parquet")
     with pytest.raises(SourceError, match="file-name"):
         engine(1).open_source(plan_of(folder))
-
-
-def test_old_times_without_a_clock_are_refused(engine, tmp_path):
     time = pa.array([START], pa.timestamp("us"))
     table = pa.table({"user": [1], "time": time, "site": ["S1"]})
     pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
     with pytest.raises(SourceError, match="int96-time"):
         engine(1).open_source(plan_of(tmp_path / "old.parquet", time_zone="Europe/Paris"))
+    time = pa.array([START], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"user": [1.5], "time": time, "site": ["S1"]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="user-type"):
+        engine(1).open_source(plan_of(tmp_path / "a.parquet"))
+    for partitions in (0, -1, 200_000):
+        with pytest.raises(PlanError, match="spark-partitions"):
+            engine(partitions)
 
 
 def test_text_that_is_not_utf_8_in_parquet_is_bad(engine, tmp_path):
@@ -212,16 +216,3 @@ def test_headers_of_csv_parts_are_compared(engine, tmp_path):
         engine(1).open_source(plan_of(tmp_path))
     with pytest.raises(SourceError, match="different-schemas"):
         engine(1).open_source(plan_of(f"file://{tmp_path}/*.csv"))
-
-
-def test_partitions_are_a_number_of_parts(engine):
-    for partitions in (0, -1, 200_000):
-        with pytest.raises(PlanError, match="spark-partitions"):
-            engine(partitions)
-
-
-def test_users_of_a_kind_that_is_no_id(engine, tmp_path):
-    time = pa.array([START], pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({"user": [1.5], "time": time, "site": ["S1"]}), tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match="user-type"):
-        engine(1).open_source(plan_of(tmp_path / "a.parquet"))

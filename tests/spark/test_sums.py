@@ -102,11 +102,15 @@ def test_every_kernel_is_the_same(engine, events, name):
     assert_same(here, there)
 
 
-def test_users_named_by_text_are_the_same_users(engine, events):
+def test_users_named_by_text_are_the_same_and_nobody_sums_to_nothing(engine, events):
     here = DuckEngine().sum_users(described(open_source(events(text_users=True))), visit_kernel())
     spark = engine(5)
     assert_same(here, spark.sum_users(on_spark(spark, events(True, text_users=True)), visit_kernel()))
     assert int(here["users"]) == 300
+    spark = engine(3)
+    source = spark.open_source(SourcePlan(paths=(str(events()),)))
+    nobody = SiteEvents(source=source, sites=SITES, window_us=(0, 1))
+    assert_same(visit_kernel().zero(), spark.sum_users(nobody, visit_kernel()))
 
 
 def test_several_sums_of_the_same_events_read_them_twice_at_most(engine, events):
@@ -161,13 +165,6 @@ def test_batches_of_this_process_can_be_summed_there(engine):
         for _ in range(3)
     ]
     assert_same(DuckEngine().sum_users(batches, visit_kernel()), engine(3).sum_users(batches, visit_kernel()))
-
-
-def test_nobody_sums_to_nothing(engine, events):
-    spark = engine(3)
-    source = spark.open_source(SourcePlan(paths=(str(events()),)))
-    nobody = SiteEvents(source=source, sites=SITES, window_us=(0, 1))
-    assert_same(visit_kernel().zero(), spark.sum_users(nobody, visit_kernel()))
 
 
 @pytest.mark.parametrize("rows", tiers([600_000, 2_600_000], (600_000,)))

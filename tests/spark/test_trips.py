@@ -15,7 +15,6 @@ from shoal.space.cells import CellGrid, random_rectangles
 from shoal.space.trip_setting import TripBins
 
 GRID = CellGrid(box=(0.0, 0.0, 2000.0, 2000.0), columns=20, rows=20, planar=True)
-WINDOW = (START, START + 24 * HOUR)
 WATCH = PointWatch(grid=GRID, step_s=60)
 
 
@@ -61,15 +60,12 @@ def test_sums_over_grid_trips(held, partitions, each_trip):
         np.testing.assert_array_equal(ask(one), ask(other), err_msg=name)
 
 
-def test_a_unit_has_as_many_cells_on_spark_as_here(held):
+def test_cuts_and_bins_travel_to_the_trips(held):
     whole, _ = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16)), 3)
     here, there = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16), most_cells=12), 3)
     one, other = (each.queries().euler_counts(False) for each in (here, there))
     np.testing.assert_array_equal(one, other)
     assert one[0].sum() < whole.queries().euler_counts(False)[0].sum()
-
-
-def test_bins_travel_to_the_trips(held):
     here, there = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16)), 3)
     cuts = np.array([5.0, 10.0])
     bins = TripBins(kind="centre", x_cuts=cuts, y_cuts=cuts, shapes=1)

@@ -27,11 +27,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_it_is_private_and_removed(tmp_path):
+def test_it_is_private_removed_and_refused_where_there_is_no_place(tmp_path):
     with Scratch(tmp_path) as folder:
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "rows").write_text("1,2")
     assert os.listdir(tmp_path) == []
+    with pytest.raises(OutputError, match="temp-folder: "):
+        Scratch(tmp_path / "nowhere")
 
 
 def test_events_of_a_killed_process_are_swept_by_the_next_one(tmp_path):
@@ -78,11 +80,6 @@ def test_a_fork_does_not_remove_the_folder_of_its_parent(tmp_path):
             os._exit(0)
         os.waitpid(child, 0)
         assert folder.exists()
-
-
-def test_no_temporary_folder_is_a_clear_error(tmp_path):
-    with pytest.raises(OutputError, match="temp-folder: "):
-        Scratch(tmp_path / "nowhere")
 
 
 STOPPED = """

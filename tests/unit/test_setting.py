@@ -130,14 +130,11 @@ def test_all_faults_are_reported_at_once_by_the_command(tmp_path, command):
     assert {fault["setting"] for fault in faults} == {"epsilon", "delta", "window.slot_minutes"}
 
 
-def test_all_faults_are_reported_at_once_by_field_of_the_page():
+def test_the_page_reports_all_faults_by_field_and_takes_settings_with_a_label():
     problems = {each["field"]: each for each in field_problems(check(DensityPlan, WRONG))}
     assert set(problems) == {"epsilon", "delta", "slot_minutes"}
     assert problems["epsilon"]["remedy"] == 'Set "Epsilon" to 0.5.'
     assert problems["slot_minutes"]["message"].startswith('"Length of a slot" must be')
-
-
-def test_the_form_takes_the_settings_with_a_label_and_no_other():
     names = set(PlanForm.model_fields)
     assert {"epsilon", "slot_minutes", "tau_minutes", "trips_per_user", "gap_minutes", "step_s"} <= names
     assert not {"seed", "out", "owner", "source_name", "keep_unsafe"} & names
@@ -164,7 +161,7 @@ def test_texts_that_were_meant_as_numbers(text, words, remedy):
     assert fault.remedy == remedy
 
 
-def test_a_fraction_is_not_recommended_where_numbers_are_whole():
+def test_texts_become_fractions_only_where_numbers_are_not_whole():
     (fault,) = [each for each in check(DensityPlan, {"users": "20,5 km"}) if each.setting == "users"]
     assert "a decimal comma and the unit km in it" in fault.message
     assert fault.remedy == "Pass --users 200000, say."
@@ -230,12 +227,9 @@ def test_rules_are_checked_where_what_they_are_about_is_right():
         Toy(low=1.5)
 
 
-def test_a_key_survives_renaming_and_settings_that_are_added():
+def test_keys_survive_renaming_and_stated_choices_are_the_same():
     assert key_of(Toy(low=1)) == {"lower": 1, "high": 9}
     assert key_of(Toy(low=1, colour="blue")) == {"lower": 1, "high": 9, "colour": "blue"}
-
-
-def test_choices_and_defaults_that_heavy_modules_state_too_are_the_same():
     formats = settings_of(PLANS["synthetic"])["formats"]
     assert formats.choices == tuple(FORMATS)
     assert settings_of(PLANS["trajectories"])["price"].default == PRICE

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.worlds import OnDisk, write_points
 
 from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.mechanisms.method import Method
@@ -16,10 +16,6 @@ from shoal.space.cells import Euler, Rectangles
 from shoal.stages.noisy import NoisyHistogram
 
 SIDE = 8
-START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
-MINUTE = 60_000_000
-
-
 TRIPS = [
     (1, [(50, 50), (350, 50)]),  # along the bottom row
     (1, [(50, 150), (50, 750)]),  # up the first column
@@ -82,70 +78,30 @@ def stand_in(monkeypatch):
     monkeypatch.setitem(HISTOGRAM.own, "stand-in", stand_in)
 
 
-class Paths:
+class Paths(OnDisk):
     """Trips on a planar map of 8 x 8 cells of 100 m, written as points, and how to run a release of them."""
 
-    start, minute, trips = START, MINUTE, TRIPS
+    words = ("histogram", "run")
+    trips = TRIPS
 
     def __init__(self, folder):
-        self.folder = folder
-        self.source = folder / "trips.parquet"
-        self.flags = {
-            "--box": "0,0,800,800",
-            "--cells": 8,
-            "--start": "2026-03-02",
-            "--end": "2026-03-03",
-            "--time-zone": "Europe/Paris",
-            "--population": "rich",
-            "--epsilon": 40000,
-            "--given": 50,
-            "--method": "stand-in",
-            "--out": folder / "release",
-            "--owner": folder / "owner",
-        }
+        flags = {"box": "0,0,800,800", "cells": 8, "epsilon": 40000, "given": 50, "method": "stand-in"}
+        super().__init__(folder, "trips.parquet", **flags)
 
     def write(self, trips):
         """trips: (user, [(x, y), ...]); one minute between points."""
-        rows = [
-            (user, number, START + i * MINUTE, float(x), float(y))
-            for number, (user, points) in enumerate(trips)
-            for i, (x, y) in enumerate(points)
-        ]
-        user, trip, time, x, y = (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 5
-        columns = {
-            "user": pa.array(user, pa.int64()),
-            "trip": pa.array(trip, pa.int64()),
-            "time": pa.array(time, pa.timestamp("us", "UTC")),
-            "x": pa.array(x, pa.float64()),
-            "y": pa.array(y, pa.float64()),
-        }
-        pq.write_table(pa.table(columns), self.source)
+        write_points(self.source, trips)
 
     def lonlat(self):
         """The same points as longitudes and latitudes."""
         table = pq.read_table(self.source)
         pq.write_table(table.rename_columns(["user", "trip", "time", "lon", "lat"]), self.source)
 
-    def arguments(self, *more):
-        named = [
-            str(part) for flag, value in self.flags.items() if value is not None for part in (flag, value)
-        ]
-        return ["histogram", "run", str(self.source), *named, *map(str, more)]
-
-    def released(self, command, *flags):
-        code, out, err = command(*self.arguments(*flags))
-        assert code == 0, err
-        return self.folder / "release", out, err
-
     @staticmethod
     def ask(command, release, *flags):
         code, out, err = command("histogram", "query", release, *flags, "--json")
         assert (code, err) == (0, "")
         return {answer["name"]: answer for answer in json.loads(out)["answers"]}
-
-    @staticmethod
-    def spent(population="rich"):
-        return open_ledger().state().population(population).spent_nano
 
 
 @pytest.fixture

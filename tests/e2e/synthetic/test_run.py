@@ -1,4 +1,6 @@
-"""`shoal synthesize` from points to trips that nobody made; what is published is read again by itself."""
+"""`shoal synthesize` from points to trips that nobody made; what is published is read again by itself.
+`shoal synthesize run` at its edges: odd trips, nobody, tiny budgets, wrong plans, a failure halfway.
+"""
 
 import json
 import os
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from shoal.kinds.synthetic import build as flow
 from shoal.kinds.synthetic.build import encoded
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release
@@ -113,32 +116,6 @@ def test_another_number_of_trips_is_another_run_and_another_format_is_not(walks,
     assert read_synthetic(walks.folder / "again").about.trips == 7
 
 
-def test_a_dry_run_says_the_grid_and_the_price(walks, command):
-    walks.write([])
-    code, out, _ = command(*walks.arguments("--dry-run"))
-    assert code == 0
-    assert "8 x 6, each 100 x 100 m" in out
-    assert "for the number of trips" in out
-    code, out, _ = command(*walks.arguments("--dry-run", "--json"))
-    told = json.loads(out)
-    assert sum(spend["epsilon"] for spend in told["spends"]) == pytest.approx(1000)
-    assert told["public"]["synthetic"] is True
-    assert told["public"]["step_s"] == 60
-
-
-def test_the_unit_is_said_first(walks, command):
-    walks.write([(1, walks.along)] * 300)
-    walks.flags["--trips-cap"] = None
-    release, out, _ = walks.released(command, "--unit", "trip")
-    assert walks.manifest_of(release)["unit"].startswith("One trip of one user: ")
-    assert "not protected as a person" in out
-    assert abs(read_synthetic(release).about.trips - 300) <= 1
-    walks.flags["--out"] = walks.folder / "second"
-    for more in (("--trips-cap", 5), ("--trips-per-user", 5)):
-        code, _, err = command(*walks.arguments("--unit", "trip", *more))
-        assert (code, err.split(":")[0]) == (2, "trip-bound")
-
-
 def test_one_user_with_very_many_trips_counts_as_one(walks, command):
     """A user's trips all in the north against 30 users in the south: one of 31, not 2,000 of 2,030."""
     north = [(50 + 100 * i, 550) for i in range(6)]
@@ -187,31 +164,107 @@ def test_the_public_page_is_drawn_from_the_files_alone(walks, command):
     assert (code, err.split(":")[0]) == (3, "not-synthetic")
 
 
-def test_the_python_side_does_the_same(walks):
+def test_trips_of_one_point_are_trips(walks, command):
+    walks.write([(user, [(350, 250)]) for user in range(300)])
+    release, _, _ = walks.released(command)
+    paths = encoded(read_synthetic(release))
+    assert np.mean((paths.moves == 0) & (paths.starts == 2 * 8 + 3)) > 0.9
+
+
+def test_mixed_sampling_and_a_step_below_it_are_told_to_the_owner_alone(walks, command):
+    walks.write([(user, [(50, 50), (650, 50)]) for user in range(100)], seconds=600)
+    release, _, _ = walks.released(command)
+    figures = json.loads((walks.folder / "owner" / "utility.json").read_text())
+    assert figures["steps_longer_than_step_s_share"] == 1
+    assert "longer than the time step" in (walks.folder / "owner" / "report.html").read_text()
+    assert "longer than" not in (release / "README.md").read_text()
+
+
+def test_nobody_in_the_box_is_a_release_of_noise(walks, command):
+    walks.write([(1, [(5000, 50), (5100, 50)])])
+    walks.flags["--epsilon"] = 1
+    code, _, err = command(*walks.arguments("--count", 50))
+    assert code == 2
+    assert "nobody-counted" in err
+    release, _, _ = walks.released(command, "--count", 50, "--allow-empty")
+    assert not check_release(release).problems
+    assert encoded(read_synthetic(release)).count == 50
+
+
+def test_a_number_that_is_noise_alone_is_not_written_without_end(walks, command, monkeypatch):
     walks.write(walks.trips)
-    (walks.folder / "plan.toml").write_text(
-        """population = "rich"
-epsilon = 1000
-trips = 400
-out = "release"
-owner = "owner"
+    monkeypatch.setattr(flow, "MOST_UNASKED", 60)
+    release, _, _ = walks.released(command)
+    assert read_synthetic(release).about.trips == 60
+    assert walks.manifest_of(release)["input"]["synthetic_trips"] == 60
+    assert walks.manifest_of(release)["input"]["trips_with_noise"] == pytest.approx(400, abs=1)
 
-[source]
-paths = ["trips.parquet"]
 
-[space]
-box = [0, 0, 800, 600]
-cell_m = 100
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"--box": "0,800,800,0"}, "box-range"),
+        ({"--box": None}, "box-missing"),
+        ({"--cell-m": 0.1}, "grid-size"),
+        ({"--cell-m": 1}, "grid-size"),
+        ({"--cells": 8}, "grid-size"),
+        ({"--step-s": 0.5}, "step-range"),
+        ({"--step-s": 90000}, "step-range"),
+        ({"--method": "bridge"}, "synthetic-method"),
+        ({"--count": 0}, "plan-range"),
+        ({"--trips": 0}, "plan-range"),
+        ({"--trips-cap": 0}, "plan-range"),
+        ({"--trips-per-user": 0}, "plan-range"),
+        ({"--jump-m": -5}, "plan-range"),
+        ({"--format": "shp"}, "trip-format"),
+        ({"--format": "gpx"}, "trip-format"),  # the source is planar
+        ({"--unit": "cab"}, "plan-unit"),
+    ],
+)
+def test_bad_plans_say_the_rule_and_spend_nothing(walks, command, change, code):
+    walks.write(walks.trips[:3])
+    walks.flags |= change
+    status, _, err = command(*walks.arguments())
+    assert status == 2
+    assert err.split(":")[0] == code, err
+    assert "Traceback" not in err
+    assert walks.spent() == 0
+    assert not (walks.folder / "release").exists()
 
-[window]
-start = "2026-03-02"
-end = "2026-03-03"
-time_zone = "Europe/Paris"
-"""
-    )
-    settings = shoal.read_plan(walks.folder / "plan.toml")
-    prepared = shoal.prepare_synthetic(shoal.SyntheticPlan.from_settings(settings))
-    made = shoal.run(prepared, shoal.open_ledger())
-    assert read_synthetic(made.release).about.trips == 400
-    assert walks.manifest_of(made.release)["input"]["trips_declared"] == 400
-    assert not shoal.run(prepared, shoal.open_ledger()).rows  # stored before
+
+def test_sites_and_points_are_refused_by_methods_of_the_other(walks, command):
+    time = pa.array([walks.start], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"user": [1], "time": time, "site": ["S1"]}), walks.source)
+    code, _, err = command(*walks.arguments())
+    assert (code, err.split(":")[0]) == (2, "trips-need-points")
+    assert "--method commute" in err
+    walks.write(walks.trips[:3])
+    walks.flags |= {"--method": "commute"}
+    code, _, err = command(*walks.arguments())
+    assert (code, err.split(":")[0]) == (2, "synthetic-options")
+    assert "box" in err
+    walks.flags |= {"--box": None, "--cell-m": None, "--trips-cap": None}
+    code, _, err = command(*walks.arguments())
+    assert (code, err.split(":")[0]) == (2, "commute-needs-sites")
+    code, _, err = command(*walks.arguments("--unit", "trip"))
+    assert (code, err.split(":")[0]) == (2, "plan-unit")
+    assert walks.spent() == 0
+
+
+def test_a_run_that_fails_while_writing_leaves_nothing_half_written(walks, command, monkeypatch):
+    walks.write(walks.trips)
+    real = flow.path_points
+
+    def full_disk(paths, seed, low, high):
+        if low:
+            raise OSError(28, "No space left on device")
+        return real(paths, seed, low, high)
+
+    monkeypatch.setattr(flow, "path_points", full_disk)
+    monkeypatch.setattr(flow, "CHUNK", 100)
+    code, _, err = command(*walks.arguments())
+    assert code == 5, err
+    assert "No space left" in err
+    assert not (walks.folder / "release").exists()
+    assert not [each for each in walks.folder.iterdir() if each.name.startswith(".")]
+    assert walks.spent() == 0  # found out before the reserve

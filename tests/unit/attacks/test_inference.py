@@ -155,14 +155,11 @@ def test_threads_and_one_pass_for_all_change_nothing():
     assert len([o for o in together if o.prior is None]) == 1
 
 
-def test_the_raw_counts_have_null_last_and_every_user_once_or_more():
+def test_raw_counts_have_null_last_and_nobody_seen_is_known_to_be_away():
     visits = crowd(3)
     table = truth_table(visits)
     truth = TruthRows(visits)
     np.testing.assert_array_equal(truth.counts(0, visits.slots), table.sum(axis=0))
-
-
-def test_nobody_seen_in_the_inferred_time_is_known_to_be_away():
     visits = crowd(1).between(0, PERIODS.split)
     visits = KnownVisits.of(
         visits.user, visits.slot, visits.place, users=9, slots=PERIODS.slots, places=PLACES

@@ -77,7 +77,7 @@ def test_roc_against_all_pairs():
     assert roc(np.zeros(5), np.zeros(9)).auc == 0.5
 
 
-def test_model_is_that_of_random_groups():
+def test_models_are_those_of_random_groups_and_noise_is_learnt_from_others():
     visits = crowd(4000, seed=3)
     model = model_from(visits, 50)
     generator = np.random.default_rng(4)
@@ -86,9 +86,6 @@ def test_model_is_that_of_random_groups():
     )
     assert np.allclose(model.mean, drawn.mean(axis=0), rtol=0.05)
     assert np.allclose(model.variance, drawn.var(axis=0), rtol=0.3)
-
-
-def test_noise_is_learnt_from_other_people():
     generator = np.random.default_rng(5)
     base = CountModel(mean=np.zeros(500), variance=np.ones(500))
     learnt = with_learnt_noise(base, generator.normal(3, 2, (200, 500)))
@@ -96,13 +93,20 @@ def test_noise_is_learnt_from_other_people():
     assert learnt.variance.mean() == pytest.approx(5, abs=0.2)
 
 
-def test_worlds_are_halves_and_the_sample_is_apart():
+def test_worlds_are_halves_and_habits_shares_of_past_periods():
     worlds = draw_worlds(100, group=20, worlds=7, seed=1)
     assert (worlds.inside.sum(axis=1) == 20).all()
     assert set(worlds.pool).isdisjoint(worlds.sample)
     assert len(worlds.pool) + len(worlds.sample) == 100
     with pytest.raises(PlanError, match="membership-group"):
         draw_worlds(100, group=40, worlds=7, seed=1)
+    # one user: at place 1 in slot 0 of both days, at place 0 in slot 1 of the second
+    past = KnownVisits.of([0, 0, 0], [0, 2, 3], [1, 1, 0], users=2, slots=4, places=2)
+    found = expected_visits(past, np.array([0, 1]), slots=3, period=2).toarray()
+    assert found[0].reshape(2, 3).tolist() == [[0, 0.5, 0], [1, 0, 1]]
+    assert found[1].sum() == 0
+    with pytest.raises(PlanError, match="membership-past"):
+        expected_visits(past, np.array([0]), slots=3, period=9)
 
 
 def test_small_groups_are_distinguished_and_noise_protects():
@@ -121,13 +125,3 @@ def test_small_groups_are_distinguished_and_noise_protects():
     assert raw > 0.65
     assert exact > 0.65
     assert noisy == pytest.approx(0.5, abs=0.04)
-
-
-def test_habits_are_shares_of_past_periods():
-    # one user: at place 1 in slot 0 of both days, at place 0 in slot 1 of the second
-    past = KnownVisits.of([0, 0, 0], [0, 2, 3], [1, 1, 0], users=2, slots=4, places=2)
-    found = expected_visits(past, np.array([0, 1]), slots=3, period=2).toarray()
-    assert found[0].reshape(2, 3).tolist() == [[0, 0.5, 0], [1, 0, 1]]
-    assert found[1].sum() == 0
-    with pytest.raises(PlanError, match="membership-past"):
-        expected_visits(past, np.array([0]), slots=3, period=9)

@@ -61,11 +61,14 @@ def test_own_trips_are_left_out_by_unit(walks):
     assert np.isinf(alone.distance_m).all()
 
 
-def test_a_distance_of_0_is_a_copy_and_nothing_else():
+def test_a_distance_of_0_is_a_copy_and_places_are_spread_evenly():
     trip = CellPaths.of(GRID, 60, [[(0, 0, 0), (1, 1, 0), (2, 2, 0)]])
     longer = CellPaths.of(GRID, 60, [[(0, 0, 0), (1, 1, 0), (2, 2, 0), (1, 3, 0), (2, 4, 0)]])
     assert nearest(trip, trip).distance_m.tolist() == [0]
     assert nearest(trip, longer).distance_m[0] > 0
+    assert evenly(0, 5).tolist() == []
+    assert evenly(3, 5).tolist() == [0, 1, 2]
+    assert evenly(9, 3).tolist() == [0, 4, 8]
 
 
 def test_planted_copies_are_found(walks):
@@ -109,16 +112,13 @@ def test_the_standard_error_is_that_of_people_changing_sides(walks):
     assert np.std(shares) == pytest.approx(np.mean(errors), rel=0.15)
 
 
-def test_where_all_was_seen_copies_are_held_against_those_of_people(walks):
+def test_copies_are_held_against_those_of_people_where_there_are_any(walks):
     real = walks(200, 10)
     replayed = own_records(real, known(real))
     assert (replayed.synthetic.copies, replayed.real.copies < 0.02) == (1.0, True)
     honest = own_records(walks(200, 11), known(real))
     assert honest.synthetic.copies < 0.02
     assert honest.synthetic.median_m == pytest.approx(honest.real.median_m, rel=0.1)
-
-
-def test_nothing_to_compare_is_said_and_not_a_number(walks):
     none = CellPaths.of(GRID, 60, [])
     short = CellPaths.of(GRID, 60, [[(0, 0, 0)], [(1, 0, 0), (2, 1, 0)]])  # below 5 cells
     for release in (none, short):
@@ -142,9 +142,3 @@ def test_runs_are_those_of_plain_slices(walks):
         for value, (_, run) in zip(key.tolist(), plain, strict=True):
             assert same.setdefault(value, run) == run
         assert len(same) == len({run for _, run in plain})
-
-
-def test_places_are_spread_evenly():
-    assert evenly(0, 5).tolist() == []
-    assert evenly(3, 5).tolist() == [0, 1, 2]
-    assert evenly(9, 3).tolist() == [0, 4, 8]

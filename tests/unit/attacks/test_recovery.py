@@ -82,14 +82,7 @@ def test_people_far_apart_are_recovered_wholly(plan):
     assert score.reidentified == 1.0
 
 
-def test_noise_destroys_what_was_planted():
-    positions, xy, setting = planted()
-    noisy = counts_of(positions, len(xy)) + np.random.default_rng(1).normal(0, 5, (len(xy), 24))
-    found = recover_trajectories(noisy, xy, users=12, **setting)
-    assert score_recovery(positions, found).points_recovered < 0.4
-
-
-def test_homes_bring_people_back_where_distance_alone_does_not():
+def test_people_and_days_by_hand():
     xy = np.array([[0.0, 0.0], [1000.0, 0.0], [1100.0, 0.0]])
     now, home = np.array([1, 1]), np.array([0, 1])
     demand = np.array([1, 0, 1])
@@ -97,19 +90,6 @@ def test_homes_bring_people_back_where_distance_alone_does_not():
     assert after.tolist() == [0, 2]
     turned = next_places(now, now, home[::-1], demand, xy, 0.0, RecoveryPlan())
     assert turned.tolist() == [2, 0]
-
-
-def test_recovered_counts_are_the_counts_given():
-    rng = np.random.default_rng(5)
-    positions, xy = rng.integers(0, 6, (40, 16)), rng.uniform(0, 9000, (6, 2))
-    counts = counts_of(positions, 6)
-    found = recover_trajectories(
-        counts, xy, users=40, night=np.arange(16) % 8 < 2, day_of_slot=np.arange(16) // 8
-    )
-    assert (counts_of(found, 6) == counts).all()
-
-
-def test_days_are_linked_by_habit_also_where_a_place_empties():
     monday = np.array([[0, 5, 5, 0], [0, 6, 6, 0], [1, 1, 1, 1]])
     tuesday = np.array([[0, 6, 6, 0], [0, 5, 5, 0], [2, 2, 2, 2]])  # nobody at 1: who was there is now at 2
     xy = np.array([[i * 1000.0, 0.0] for i in range(7)])
@@ -117,13 +97,28 @@ def test_days_are_linked_by_habit_also_where_a_place_empties():
     assert joined[0].tolist() == [0, 5, 5, 0, 0, 5, 5, 0]
     assert joined[1].tolist() == [0, 6, 6, 0, 0, 6, 6, 0]
     assert joined[2].tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
-
-
-def test_whole_people_by_hand():
     counts = np.array([[0.0, 2.0, -1.0], [0.0, 1.0, 0.4], [0.0, 0.0, 0.4]])
     assert whole_people(counts, 4).tolist() == [[3, 3, 0], [1, 1, 2], [0, 0, 2]]  # the first slot is empty
     raw = np.random.default_rng(0).multinomial(50, [0.2] * 5, 7).T
     assert (whole_people(raw, 50) == raw).all()
+    with pytest.raises(PlanError, match="recovery-shape"):
+        recover_trajectories(
+            np.ones((2, 3)), np.zeros((2, 2)), users=2, night=np.ones(2, bool), day_of_slot=np.zeros(3)
+        )
+
+
+def test_recovered_counts_are_the_counts_given_and_noise_destroys_what_was_planted():
+    rng = np.random.default_rng(5)
+    positions, xy = rng.integers(0, 6, (40, 16)), rng.uniform(0, 9000, (6, 2))
+    counts = counts_of(positions, 6)
+    found = recover_trajectories(
+        counts, xy, users=40, night=np.arange(16) % 8 < 2, day_of_slot=np.arange(16) // 8
+    )
+    assert (counts_of(found, 6) == counts).all()
+    positions, xy, setting = planted()
+    noisy = counts_of(positions, len(xy)) + np.random.default_rng(1).normal(0, 5, (len(xy), 24))
+    found = recover_trajectories(noisy, xy, users=12, **setting)
+    assert score_recovery(positions, found).points_recovered < 0.4
 
 
 @pytest.mark.parametrize(
@@ -141,13 +136,6 @@ def test_counts_without_anybody_are_refused(counts, code):
     assert caught.value.code == code
 
 
-def test_missing_slots_are_refused():
-    with pytest.raises(PlanError, match="recovery-shape"):
-        recover_trajectories(
-            np.ones((2, 3)), np.zeros((2, 2)), users=2, night=np.ones(2, bool), day_of_slot=np.zeros(3)
-        )
-
-
 def test_scoring_by_hand():
     true = np.array([[0, 0, 1, 0], [2, 2, 2, 2], [3, 4, 3, 3]])
     found = np.array([[3, 4, 0, 0], [0, 0, 1, 2], [2, 2, 2, 2]])
@@ -158,15 +146,9 @@ def test_scoring_by_hand():
     assert score.trajectories_recovered == pytest.approx(2 / 3)
     assert score.away_recovered == pytest.approx(1.0)  # slot 2 of the first, slot 1 of the third
     assert score.reidentified == 1.0
-
-
-def test_two_like_each_other_are_not_singled_out():
     true = np.zeros((2, 4), int)
     score = score_recovery(true, true, known_points=2)
     assert (score.points_recovered, score.reidentified, score.away_recovered) == (1.0, 0.0, None)
-
-
-def test_home_only_and_filled_gaps():
     assert home_only(np.array([[1, 0], [1, 2]]), 0).tolist() == [[0, 0], [1, 1]]
     visits = KnownVisits.of([0, 0, 2], [1, 1, 0], [2, 1, 0], users=3, slots=3, places=3)
     assert positions_of(visits).tolist() == [[1, 1, 1], [0, 0, 0]]

@@ -72,10 +72,13 @@ def test_a_release_that_replays_one_trip_in_four_is_still_found(trips):
     assert 0.5 < low < auc_of(scores["nearest"], inside) < 0.72  # about 0.625 can be found
 
 
-def test_an_empty_release_tells_nothing(trips):
+def test_an_empty_release_tells_nothing_and_one_run_no_variance(trips):
     nothing = CellPaths.of(GRID, 60, [])
     scores, inside = attacked(trips, lambda group, run: nothing)
     assert all(auc_of(scores[name], inside) == 0.5 for name in STATISTICS)
+    worlds = draw_worlds(trips.units, group=GROUP, worlds=2, seed=1)
+    with pytest.raises(PlanError, match="variances cannot be learnt"):
+        learn(trips, worlds, np.arange(4), lambda group, run: group.paths, runs=1)
 
 
 def test_counts_are_those_of_plain_slices(walks):
@@ -125,9 +128,3 @@ def test_a_person_who_goes_where_nobody_goes_is_rare():
             assert worlds.pool[rareness(trips, worlds).argmax()] == 59
             return
     pytest.fail("no world had the rare trip in its pool")
-
-
-def test_variances_need_two_releases(trips):
-    worlds = draw_worlds(trips.units, group=GROUP, worlds=2, seed=1)
-    with pytest.raises(PlanError, match="variances cannot be learnt"):
-        learn(trips, worlds, np.arange(4), lambda group, run: group.paths, runs=1)

@@ -111,22 +111,16 @@ def test_quiet_and_loose_records_are_counted_start_by_start(cases):
             assert loose[w + tau - 1] == inside.count(False)
 
 
-def test_a_record_without_a_box_is_a_record(cases):
+def test_records_without_a_box_and_absence_count(cases):
     samples = [[(2, 0, 0)], [(7, 0, 0)], []]
     assert check(cases, samples, [[], [], []], steps=10, k=3, tau=4).passed
     assert check(cases, samples, [[], [], []], steps=10, k=4, tau=4).violations == 3 * 13
-
-
-def test_a_tracker_knows_absence(cases):
-    """Both records hold the sample at 2; the second shows a box at 4 where the first person was not."""
+    # Both records hold the sample at 2; the second shows a box at 4 where the first person was not.
     samples = [[(2, 0, 0)], [(2, 0, 0), (4, 5, 5)]]
     boxes = [[(2, 2, 0, 0, 0, 0)], [(2, 2, 0, 0, 0, 0), (4, 4, 5, 5, 5, 5)]]
     found = check(cases, samples, boxes, steps=6, k=2, tau=3)
     assert found.violations == len(cases.naive(samples, boxes, 6, 2, 3)) > 0
     assert "holds no published sample" in found.examples[0].near_misses[0].why
-
-
-def test_malformed_boxes_are_counted_and_left_out(cases):
     samples = [[(2, 0, 0)], [(2, 0, 0)]]
     boxes = [[(2, 2, 0, 0, 0, 0), (5, 4, 0, 0, 0, 0)], [(2, 2, 0, 0, 0, 0), (9, 10, 0, 0, 0, 0)]]
     found = check(cases, samples, boxes, steps=10, k=2, tau=3)
@@ -134,9 +128,6 @@ def test_malformed_boxes_are_counted_and_left_out(cases):
     assert found.structure["boxes_outside_window"] == 1
     assert not found.passed
     assert found.violations == 0
-
-
-def test_duplicates_and_order_do_not_matter(cases):
     samples, boxes = [[(2, 0, 0), (2, 0, 0)], [(2, 0, 0)]], [[(2, 2, 0, 0, 0, 0)], [(2, 2, 0, 0, 0, 0)]]
     assert check(cases, samples, boxes, steps=4, k=2, tau=2).passed
 

@@ -43,18 +43,12 @@ def test_what_is_asked_is_what_is_claimed_at_every_size(name):
     assert of(name, SIZES).problems == ()
 
 
-def test_sizes_are_all_small_ones_and_reach_the_widest():
+def test_sizes_and_bounds_are_those_of_plans_and_beyond():
     assert set(range(1, 65)) < set(SIZES)
     assert max(SIZES) == WIDEST == 4096
     assert set(QUICK) < set(SIZES)
-
-
-def test_long_windows_and_lists_lie_on_both_sides_of_every_size_constant():
     assert {fourier_basis.SLOTS_PAIRED, fourier_basis.SLOTS_PAIRED + 1, 24 * 365} == {*LONG_WINDOWS}
     assert LONG_LISTS == (1001, 10_001, MOST_QUERIES)
-
-
-def test_bounds_are_those_of_plans_and_beyond():
     kept, in_total, _ = (set(each) for each in zip(*BOUNDS, strict=True))
     trips = settings_of(HistogramPlan)
     assert trips["trips_per_user"].usual in kept

@@ -76,12 +76,9 @@ def walked_as(case):
     return ("commute", "commute") if case.method == "commute" else (case.kind, case.method)
 
 
-def test_every_method_with_an_audit_case_is_walked():
+def test_every_method_with_an_audit_case_is_walked_and_no_other():
     assert {walked_as(case) for case in CASES.values()} == {each for each in EVERY if each[0] != "noise"}
     assert set(METHODS) == {*KINDS, "noise"} - {"trajectories"}  # which have no epsilon
-
-
-def test_a_kind_or_method_that_is_not_walked_is_refused():
     with pytest.raises(ShoalError, match="trajectories"):
         check("trajectories")
     with pytest.raises(ShoalError, match="nothing"):
@@ -238,11 +235,8 @@ def test_the_command_prints_shares_and_exits_with_the_counter_example(monkeypatc
     assert "answers.csv differs at byte 7 (seed 5, world 3: nobody)" in str(failed.exception)
 
 
-def test_known_limits_list_every_decision_to_stop():
+def test_known_limits_list_every_decision_to_stop_that_exists():
     assert section() in (ROOT / "docs/known-limits.md").read_text("utf-8")
-
-
-def test_every_listed_decision_exists():
     for stop in STOPS:
         text = "".join((ROOT / "src/shoal" / name).read_text("utf-8") for name in stop.where.split(", "))
         assert all(f'"{code}"' in text for code in stop.codes)

@@ -76,11 +76,25 @@ def test_a_bound_is_wrong_no_more_often_than_alpha():
     assert above > 0  # else the bounds would be needlessly loose
 
 
-def test_the_bound_is_tested_on_runs_that_did_not_choose_the_event():
+def test_an_event_is_not_chosen_on_the_runs_it_is_tested_on():
     generator = np.random.default_rng(2)
     first, rest = generator.normal(5.0, 1.0, 500), generator.normal(0.0, 1.0, 500)
     with_user, without = np.concatenate([first, rest]), generator.normal(0.0, 1.0, 1000)
     assert bounds(with_user, without, 0.0).epsilon < 0.5
+    # An event of probability 0.01 with the user and never without.
+    generator = np.random.default_rng(4)
+    with_user, without = answers(generator, 0.01, 20_000), np.zeros(20_000)
+    assert bounds(with_user, without, 0.0).epsilon > 1.0
+    assert bounds(with_user, without, 0.011).epsilon == 0.0
+    generator = np.random.default_rng(5)
+    found = bounds(generator.normal(size=50_000), generator.normal(size=50_000), 0.0, mu=True)
+    assert found.epsilon < 0.05
+    assert found.mu < 0.05
+    generator = np.random.default_rng(6)
+    useless, telling = generator.normal(size=(2, 5000)), answers(generator, 0.9, 5000)
+    with_user = np.column_stack([useless[0], telling])
+    without = np.column_stack([useless[1], answers(generator, 0.1, 5000)])
+    assert bounds(with_user, without, 0.0).epsilon > 1.5
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -91,29 +105,6 @@ def test_both_directions_of_the_pair_are_tried(swap):
     pair = (common, rare) if swap else (rare, common)
     assert 2.5 < bounds(*pair, 0.0).epsilon < np.log(50)
     assert 2.5 < bounds(-pair[0], -pair[1], 0.0).epsilon < np.log(50)
-
-
-def test_delta_pays_for_rare_events():
-    """An event of probability 0.01 with the user and never without."""
-    generator = np.random.default_rng(4)
-    with_user, without = answers(generator, 0.01, 20_000), np.zeros(20_000)
-    assert bounds(with_user, without, 0.0).epsilon > 1.0
-    assert bounds(with_user, without, 0.011).epsilon == 0.0
-
-
-def test_no_difference_no_bound():
-    generator = np.random.default_rng(5)
-    found = bounds(generator.normal(size=50_000), generator.normal(size=50_000), 0.0, mu=True)
-    assert found.epsilon < 0.05
-    assert found.mu < 0.05
-
-
-def test_several_statistics_compete():
-    generator = np.random.default_rng(6)
-    useless, telling = generator.normal(size=(2, 5000)), answers(generator, 0.9, 5000)
-    with_user = np.column_stack([useless[0], telling])
-    without = np.column_stack([useless[1], answers(generator, 0.1, 5000)])
-    assert bounds(with_user, without, 0.0).epsilon > 1.5
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -128,15 +119,12 @@ def test_ratio_is_that_of_the_two_densities(kind):
     np.testing.assert_allclose(query.log_ratio(drawn - before), expected, atol=1e-9)
 
 
-def test_ratio_of_a_choice_is_that_of_its_probabilities():
+def test_ratio_of_a_choice_and_answers_with_the_user_and_without():
     before, after, scale = np.array([0, 5, 9]), np.array([3, 5, 4]), 2.0
     query = Query("choose", "select", scale, before, after)
     p, q = (np.exp(s / scale) / np.exp(s / scale).sum() for s in (after, before))
     found = query.log_ratio(np.array([[0], [1], [2]]))
     np.testing.assert_allclose(found, np.log(p / q), atol=1e-12)
-
-
-def test_answers_come_with_the_user_and_without():
     query = Query("laplace", "any", 2.0, np.array([10, -3]), np.array([110, -3]))
     with_user, without = (query.draw(SeededNoise(3), side, 4000).mean(axis=0) for side in (True, False))
     np.testing.assert_allclose(with_user, [100, 0], atol=0.5)

@@ -191,12 +191,15 @@ def test_a_claim_above_what_was_asked_is_caught_by_that_alone(mechanism):
     assert above_budget(named(mechanism, "half the noise")) is None
 
 
-def test_claims_are_held_against_what_was_asked():
+def test_claims_and_the_lattice_are_compared_exactly():
     assert more_than_budget(Loss.pure(10**9), 1.0, None) is None
     assert more_than_budget(Loss.pure(10**9 + 2), 1.0, None) is not None
     assert more_than_budget(Loss(10**6), 1.0, None) is not None  # not pure
     assert more_than_budget(Loss(10**6), 1.0, 1e-6) is None
     assert more_than_budget(Loss(10**9), 1.0, 1e-6) is not None
+    step = 2.0**-20
+    assert on_lattice(np.array([0.0, -3.0, 5 + step, 2.0**30 + step]), 2**20)
+    assert not on_lattice(np.array([0.0, 5 + step / 2]), 2**20)
 
 
 @for_each("bug", ["all zones of a slot", "every second zone", "at every call", "2^14", "even numbers"])
@@ -245,12 +248,6 @@ def test_no_check_accuses_the_true_pipeline(mechanism):
     """The controls can fail: with the bug taken out, nothing is caught."""
     mutant = named(mechanism, "0.8 of the scale")
     assert catch(with_bug(mutant, Bug(name="none", plant=lambda true: true))) is None
-
-
-def test_on_lattice_is_exact():
-    step = 2.0**-20
-    assert on_lattice(np.array([0.0, -3.0, 5 + step, 2.0**30 + step]), 2**20)
-    assert not on_lattice(np.array([0.0, 5 + step / 2]), 2**20)
 
 
 @for_each(
@@ -307,18 +304,12 @@ def test_draws_catch_a_broken_sampler(mechanism):
     assert above_claim(mutant) is not None
 
 
-def test_refusals_say_nothing_about_anybody():
+def test_counter_examples_say_what_the_bug_is_and_nothing_about_anybody():
     broken = named("histogram-laplace", "one trip more").pipeline
     with pytest.raises(GuaranteeError, match="more trips than the noise is for"):
         broken(event_table([(1, at(0), 0)]), SeededNoise(1))
-
-
-def test_fresh_noise_for_every_trip_costs_as_often():
-    """Once for the model, twenty times for twenty trips."""
+    # Once for the model, twenty times for twenty trips.
     assert "epsilon = 21 of 1" in distinguished(named("synthetic-bridges-trip", "fresh epsilon"))
-
-
-def test_an_exact_rule_shows_where_a_trip_comes_over_it():
     assert "calls differ" in distinguished(named("synthetic-bridges-2nd", "exact n"))
 
 

@@ -1,12 +1,15 @@
-"""Looks at drawn noise: true noise passes, each fault is seen by the look that is meant for it."""
+"""Looks at drawn noise: true noise passes, each fault is seen by the look that is meant for it.
+The sparse vector test in the audit: its exact loss, its probabilities, its lower bound, a broken one.
+"""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from tests.loops import for_each, tiers
 
-from shoal.auditing.lower_bounds import PICKS, Query, queries_of
+from shoal.auditing.lower_bounds import PICKS, Query, above_probabilities, bounds, queries_of, sample
 from shoal.auditing.noise_faults import (
     Drawn,
     correlations,
@@ -17,9 +20,10 @@ from shoal.auditing.noise_faults import (
     scale_faults,
 )
 from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise, transcript_loss
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy import noise as noise_module
-from shoal.privacy.noise import OsNoise, SeededNoise
+from shoal.privacy.noise import OsNoise, SeededNoise, first_above
 
 NAMES = ("density-gaussian", "density-laplace")
 ONE_OF_EACH_STAGE = ("density-gaussian", "query-laplace", "histogram-laplace", "synthetic-markov")
@@ -149,3 +153,50 @@ def test_another_scale_in_child_processes_is_seen(change, monkeypatch):
 @pytest.mark.exhaustive
 def test_child_processes_draw_at_the_scale_they_are_given():
     assert scale_faults() == []
+
+
+SCALE = 1000.0
+BEFORE = np.array([3000] * 5 + [-6000], np.int64)
+
+
+def call(margins):
+    return Call("above", "test", np.array(margins, np.int64), 8.0, 0)
+
+
+def test_the_loss_is_twice_the_largest_change_and_probabilities_those_of_runs():
+    rho, pure = transcript_loss([call([0, 5, 2])], [call([3, 1, 2])])
+    assert (rho, pure) == (Fraction(1, 2), Fraction(1))
+    assert transcript_loss([call([0] * 500)], [call([4] * 500)])[1] == Fraction(1)
+    noise = SeededNoise(2)
+    runs = 20_000
+    seen = np.bincount([first_above(noise, "test", BEFORE // 3, SCALE) for _ in range(runs)], minlength=7)
+    expected = above_probabilities(BEFORE // 3, SCALE)
+    assert expected.sum() == pytest.approx(1.0)
+    assert np.abs(seen / runs - expected).max() < 5 * np.sqrt(0.25 / runs)
+
+
+def test_indices_are_handed_out_again_and_arbitrary_ones_reach_all():
+    recorded = RecordingNoise(SeededNoise(1), bytes(16))
+    found = first_above(recorded, "test", BEFORE, SCALE)
+    assert [each.kind for each in recorded.calls] == ["above"]
+    replayed = ReplayNoise(recorded.calls, bytes(16))
+    assert first_above(replayed, "test", BEFORE - 10**6, SCALE) == found
+    noise = ArbitraryNoise()
+    assert {first_above(noise, "test", BEFORE, SCALE) for _ in range(20)} == set(range(7))
+
+
+class SmallOnValues(SeededNoise):
+    """The values' noise at a tenth of its scale: caught by the runs, since replay trusts the primitive."""
+
+    def first_above(self, name, margins, scale):
+        threshold = self.laplace(name, np.zeros(1, np.int64), scale)
+        found = np.flatnonzero(self.laplace(name, margins, scale / 5) >= threshold[0])
+        return int(found[0]) if found.size else margins.size
+
+
+@pytest.mark.parametrize(("kind", "above"), [(SeededNoise, False), (SmallOnValues, True)])
+def test_the_lower_bound_stays_below_the_claim_unless_the_test_is_broken(kind, above):
+    change = np.array([-400] * 5 + [400])
+    query = Query("above", "test", SCALE, BEFORE // 30, BEFORE // 30 + change)
+    found = bounds(*sample([query], kind(3), 20_000), 0.0)
+    assert (found.epsilon > 2 * 400 / SCALE) == above

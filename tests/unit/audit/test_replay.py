@@ -185,14 +185,12 @@ def raising(error):
     return run
 
 
-def test_exceptions_are_outputs_by_type_and_message():
+def test_exceptions_are_outputs_and_hide_no_difference_of_calls():
     same = PlanError("a", "same.")
     assert two_runs(raising(same), raising(PlanError("a", "same."))) == ()
     assert "exceptions differ" in two_runs(raising(same), raising(PlanError("a", "other.")))[0]
     assert "exceptions differ" in two_runs(raising(same), raising(ValueError("a: same.")))[0]
 
-
-def test_code_under_test_cannot_hide_a_difference_of_calls():
     def hides(noise):
         try:
             return noise.laplace("b", ZERO, 9.0).tobytes()
@@ -202,7 +200,7 @@ def test_code_under_test_cannot_hide_a_difference_of_calls():
     assert "calls differ" in two_runs(lambda noise: noise.laplace("a", ZERO, 9.0).tobytes(), hides)[0]
 
 
-def test_recording_keeps_copies_and_passes_answers_on():
+def test_recording_keeps_copies_and_arbitrary_answers_do_not_depend_on_the_query():
     def changes_its_arrays(noise):
         exact = np.zeros(3, np.int64)
         noisy = noise.gaussian("a", exact, 5.0)
@@ -216,9 +214,6 @@ def test_recording_keeps_copies_and_passes_answers_on():
     assert seen.calls[0].exact.tolist() == [0, 0, 0]
     assert seen.calls[0].answer.tobytes() == seen.released
     assert noise.run_key() == KEY
-
-
-def test_arbitrary_answers_do_not_depend_on_the_query():
     for turn in range(4):
         low, high = ArbitraryNoise(turn), ArbitraryNoise(turn)
         exact = np.arange(6).reshape(2, 3)

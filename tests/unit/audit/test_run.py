@@ -127,10 +127,20 @@ def test_cases_are_listed_as_a_table_and_as_json(command):
     assert [line.split()[0] for line in out.splitlines()] == ["case", *CASES]
 
 
-def test_all_mechanisms_are_audited_unless_some_are_named(one_for_all, command):
+def test_all_mechanisms_are_audited_in_a_table_that_fits_a_terminal(one_for_all, command, monkeypatch):
     code, out, _ = command("audit", "--json", "--quick", "--jobs", "1")
     assert code == 0
     assert [result["mechanism"] for result in json.loads(out)] == list(REGISTRY)
+    code, out, _ = command("audit", "--quick", "--runs", "1000", "--jobs", "1")
+    assert code == 0
+    assert "…" not in out
+    rows = [line for line in out.splitlines() if line.split(" ")[0] in REGISTRY]
+    assert len(rows) == len(REGISTRY)
+    assert max(map(len, rows)) <= 80
+    monkeypatch.setattr(module, "scale_faults", lambda: ["noise of child processes is not of scale 2.6"])
+    code, _, err = command("audit", "--json", "--quick", "--jobs", "1")
+    assert code == 6
+    assert "noise of child processes is not of scale 2.6" in err
 
 
 @pytest.mark.exhaustive
@@ -155,21 +165,12 @@ def test_two_processes_audit_in_the_order_asked(hurry, monkeypatch):
     assert all(found.problems == () for found in together)
 
 
-def test_the_table_fits_a_terminal(one_for_all, command):
-    code, out, _ = command("audit", "--quick", "--runs", "1000", "--jobs", "1")
-    assert code == 0
-    assert "…" not in out
-    rows = [line for line in out.splitlines() if line.split(" ")[0] in REGISTRY]
-    assert len(rows) == len(REGISTRY)
-    assert max(map(len, rows)) <= 80
-
-
 def broken(name, epsilon, delta, **more):
     leak = next(m for m in planted(name) if m.name == "output rescaled by the exact total")
     return leak.bug.plant(pipeline_of(name, epsilon, delta, **more))
 
 
-def test_a_leak_ends_with_code_6(hurry, monkeypatch, command):
+def test_a_leak_ends_with_code_6_and_the_table_says_so(hurry, monkeypatch, command):
     monkeypatch.setattr(module, "pipeline_of", broken)
     arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000", "--json")
     code, out, err = command("audit", *arguments)
@@ -177,9 +178,6 @@ def test_a_leak_ends_with_code_6(hurry, monkeypatch, command):
     assert "audit-failed" in err
     assert "released bytes differ" in err
     assert json.loads(out)[0]["replay_passed"] is False
-
-
-def test_the_table_says_that_a_promise_does_not_hold(hurry, monkeypatch, command):
     monkeypatch.setattr(module, "pipeline_of", broken)
     arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000")
     code, out, err = command("audit", *arguments)
@@ -227,12 +225,17 @@ def test_spends_that_do_not_add_up_are_a_problem(hurry, monkeypatch):
     assert problems == ["the named spends do not add up to the claim"]
 
 
-def test_noise_that_comes_again_is_a_problem(hurry, monkeypatch):
+def test_noise_that_comes_again_and_a_bound_above_the_claim_are_problems(hurry, monkeypatch):
     again = next(m for m in planted("density-laplace") if m.name.endswith("every second zone"))
     monkeypatch.setattr(module, "OsNoise", lambda: again.sampler(4))
     found = audit_mechanism("density-laplace", AuditPlan.quick(runs=1000))
     assert not found.noise_passed
     assert any("zones 0 and 1" in problem for problem in found.problems)
+    thin = next(m for m in planted("density-laplace") if m.name == "sampler draws at half the scale")
+    monkeypatch.setattr(module, "OsNoise", lambda: thin.sampler(4))
+    found = audit_mechanism("density-laplace", AuditPlan.quick())
+    assert found.lower_bound > found.claimed_epsilon
+    assert any("the claim is 1" in problem for problem in found.problems)
 
 
 def test_a_replay_of_nothing_is_a_problem(hurry, monkeypatch):
@@ -268,14 +271,6 @@ def test_a_surviving_bug_ends_with_code_6(hurry, monkeypatch, command):
     assert json.loads(out)[0]["mutants_caught"] == 0
 
 
-def test_a_bound_above_the_claim_is_a_problem(hurry, monkeypatch):
-    thin = next(m for m in planted("density-laplace") if m.name == "sampler draws at half the scale")
-    monkeypatch.setattr(module, "OsNoise", lambda: thin.sampler(4))
-    found = audit_mechanism("density-laplace", AuditPlan.quick())
-    assert found.lower_bound > found.claimed_epsilon
-    assert any("the claim is 1" in problem for problem in found.problems)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -293,12 +288,16 @@ def test_bad_arguments_are_one_message_and_code_2(arguments, code, command):
     assert err.startswith(code)
 
 
-def test_quick_plans_are_smaller():
+def test_quick_plans_are_smaller_and_the_whole_pair_as_bad_as_can_be():
     quick, full = AuditPlan.quick(2.0, 1e-5), AuditPlan(epsilon=2.0, delta=1e-5)
     assert (quick.epsilon, quick.delta) == (2.0, 1e-5)
     assert quick.whole_runs < full.whole_runs
     with pytest.raises(PlanError, match="audit-runs"):
         AuditPlan(whole_runs=1)
+    pipeline = pipeline_of("density-laplace", 1.0, None)
+    pair = worst_events(pipeline)
+    assert len(pair.added) == pipeline.world.size.ell
+    assert {user for user, _, _ in pair.added}.isdisjoint(user for user, _, _ in pair.table)
 
 
 @pytest.mark.parametrize("name", tiers([*VISITS, *SOME_TRIPS], IN_EVERY_RUN))
@@ -316,17 +315,3 @@ def test_whole_runs_see_the_user_and_stay_below_the_claim(name):
     if "best" not in name:  # its first numbers are in noise for a hundred visits and more
         assert found.epsilon > 0.3
         assert (with_user.mean(axis=0) > without.mean(axis=0)).all()
-
-
-def test_the_whole_pair_is_as_bad_as_can_be():
-    pipeline = pipeline_of("density-laplace", 1.0, None)
-    pair = worst_events(pipeline)
-    assert len(pair.added) == pipeline.world.size.ell
-    assert {user for user, _, _ in pair.added}.isdisjoint(user for user, _, _ in pair.table)
-
-
-def test_parts_that_all_mechanisms_share_are_audited_once(one_for_all, command, monkeypatch):
-    monkeypatch.setattr(module, "scale_faults", lambda: ["noise of child processes is not of scale 2.6"])
-    code, _, err = command("audit", "--json", "--quick", "--jobs", "1")
-    assert code == 6
-    assert "noise of child processes is not of scale 2.6" in err

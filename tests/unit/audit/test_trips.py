@@ -44,32 +44,23 @@ def cells(trips):
     return [trips.cells[a:b].tolist() for a, b in zip(trips.first[:-1], trips.first[1:], strict=True)]
 
 
-def test_an_hour_apart_are_two_trips_and_minutes_apart_one():
+def test_rows_become_trips_by_hand():
     assert cells(trips_of([(1, at(0), 0), (1, at(1), 0)])) == [[8], [8]]  # column 0, row 1 of 8
     (path,) = cells(trips_of([(1, at(0), 0), (1, at(0, 60_000_000), 1)]))
     assert (path[0], path[-1]) == (8, 36)
     assert set(np.abs(np.diff(path)).tolist()) <= {1, 8}
+    assert cells(trips_of([(1, at(0, 1), 0), (1, at(0, 2), -1), (1, at(0, 3), 0)])) == [[8], [8]]
+    assert trips_of([(1, at(0), -1)]).count == 0
+    trips = trips_of([(1, at(slot), 0) for slot in range(6)])
+    assert (trips.count, trips.all_trips) == (TWO_TRIPS.ell, TWO_TRIPS.cap) == (2, 4)
 
 
-def test_users_are_brought_together_from_any_order_of_rows():
+def test_users_are_brought_together_and_places_make_trips_that_come_back():
     rows = [(user, at(slot, user), (user + slot) % len(CELLS)) for user in range(5) for slot in range(4)]
     mixed = [rows[7 * k % len(rows)] for k in range(len(rows))]
     one, other = trips_of(rows), trips_of(mixed, batch_rows=3)
     assert cells(one) == cells(other)
     assert (one.all_trips, one.count) == (other.all_trips, 10) == (20, 10)
-
-
-def test_kept_trips_and_all_trips_stay_within_their_bounds():
-    trips = trips_of([(1, at(slot), 0) for slot in range(6)])
-    assert (trips.count, trips.all_trips) == (TWO_TRIPS.ell, TWO_TRIPS.cap) == (2, 4)
-
-
-def test_outside_a_site_cuts_a_trip_and_is_none():
-    assert cells(trips_of([(1, at(0, 1), 0), (1, at(0, 2), -1), (1, at(0, 3), 0)])) == [[8], [8]]
-    assert trips_of([(1, at(0), -1)]).count == 0
-
-
-def test_places_make_trips_that_come_back_and_trips_through_every_rectangle():
     given = WORLD.size.trips().given
     through = trips_of([(1, at(0), 0), (1, at(0), 1)])
     assert distinct_counts(through, given).tolist() == [1] * given.count
@@ -94,33 +85,21 @@ def test_every_number_of_the_model_is_released(name):
     assert written.tolist() == row.tolist()
 
 
-def test_sites_of_a_slot_make_a_trip_and_slots_are_trips():
+def test_rows_become_paths_by_hand():
     (path,) = cells(paths_of([(1, at(0), 0), (1, at(0), 1)]))
     assert path == [0, 5, 10]  # cells (0, 0), (1, 1), (2, 2) of 4 x 4
     two = paths_of([(1, at(0), 0), (1, at(1), 0)])
     assert cells(two) == [[0], [0]]
     assert two.unit.tolist() == [0, 0]
-
-
-def test_two_sites_in_a_cell_are_a_stay():
     paths = paths_of([(1, at(0), 2), (1, at(0), 7)])
     assert (paths.cells.tolist(), paths.stay.tolist()) == ([12], [5])  # five minutes, steps of one
-
-
-def test_kept_and_counted_trips_stay_within_their_bounds():
     paths = paths_of([(1, at(slot), 0) for slot in range(6)])
     assert (paths.count, paths.all_trips, paths.cap) == (2, 4, 4)
-
-
-def test_all_that_a_user_does_is_one_trip_where_that_is_the_unit():
+    far = 2**63 - 1
+    assert paths_of([(1, -far, 0), (1, far, 0), (1, at(-1), 0), (1, at(6), 0)]).count == 0
     rows = [(1, at(0, k), k % len(PLACES)) for k in range(40)] + [(1, at(1, -1), 3), (2, at(0), 0)]
     paths = paths_of(rows, "synthetic-bridges-trip")
     assert (paths.count, paths.all_trips, paths.unit.tolist()) == (2, 2, [0, 1])
-
-
-def test_rows_out_of_the_window_are_not_read():
-    far = 2**63 - 1
-    assert paths_of([(1, -far, 0), (1, far, 0), (1, at(-1), 0), (1, at(6), 0)]).count == 0
 
 
 @pytest.mark.parametrize("name", ["synthetic-bridges", "synthetic-prefix", "synthetic-dpt-zcdp"])

@@ -62,10 +62,3 @@ def test_what_cannot_be_shared_is_refused(ledger, command):
         code, _, err = command("density", "year", *flags)
         assert code == 2, flags
         assert err.startswith(said), (flags, err)
-
-
-def test_help_has_examples(command):
-    for name in ("run", "compare", "year"):
-        code, out, _ = command("density", name, "--help")
-        assert code == 0
-        assert f"shoal density {name} --" in out

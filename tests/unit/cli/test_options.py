@@ -102,13 +102,10 @@ def test_the_range_of_places_is_shown_for_good_rows(events):
     assert not {"lon_range", "x_range"} & set(json.loads(run(events, "--json")))
 
 
-def test_an_unreadable_time_is_shown_in_table_and_json(events):
+def test_unreadable_times_and_reasons_are_shown_in_table_and_json(events):
     events.write_text("user;time;site\na;01/06/2026 [b]12h;gare\n")
     assert "01/06/2026 [b]12h" in run(events, "--on-bad-row", "drop")
     assert json.loads(run(events, "--on-bad-row", "drop", "--json"))["unread_time"] == "01/06/2026 [b]12h"
-
-
-def test_tables_show_reasons_before_the_error(events):
     flags = ["--column", "user=who", "--column", "time=when", "--column", "lat=lng", "--column", "lon=busy"]
     events.write_text(CSV + "a;2026-13-01 14:00;2;2;1\n")
     with pytest.raises(SourceError, match=r"1 bad-time .* line 5 of"):

@@ -25,13 +25,10 @@ def run(step):
     return subprocess.run([sys.executable, "-c", CODE.format(step=step)], capture_output=True, text=True)
 
 
-def test_the_next_stage_or_step_stops():
+def test_the_next_stage_or_step_stops_and_without_one_nothing_is_asked():
     for step in ('bars.stage("second")', "bars.advance(1)"):
         done = run(step)
         assert done.stdout == "swallowed\n"
         assert done.returncode in (-signal.SIGINT, 130, 1)
         assert "KeyboardInterrupt" in done.stderr
-
-
-def test_without_a_step_nothing_is_asked():
     assert run("pass").stdout == "swallowed\nwent on\n"

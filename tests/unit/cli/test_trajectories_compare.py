@@ -38,7 +38,7 @@ def call(*arguments):
     return result
 
 
-def test_the_table_as_json_and_on_disk(samples, tmp_path):
+def test_the_table_as_json_on_disk_and_in_words(samples, tmp_path, monkeypatch):
     out = tmp_path / "owner"
     result = call(samples, *DAY, "--methods", "raw,km1", "--users", 20, "--out", out, "--json")
     told = json.loads(result.stdout)
@@ -49,9 +49,6 @@ def test_the_table_as_json_and_on_disk(samples, tmp_path):
     assert json.loads(written.read_text())["rows"][1]["broken"] == 0
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     assert [row["method"] for row in json.loads(written.read_text())["rows"]] == ["raw", "km1"]
-
-
-def test_the_table_in_words(samples, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     result = call(samples, *DAY, "--methods", "raw", "--methods", "nwa", "--out", tmp_path / "owner")
     assert "Not truthful." in result.stdout

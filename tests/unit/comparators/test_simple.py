@@ -7,26 +7,20 @@ import numpy as np
 import pytest
 import scipy.sparse
 from tests.loops import for_each
+from tests.worlds import exact_counts
 
 from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.geography import AreaWeights
 from shoal.stages.bounded import ExactDensity
-from shoal.stages.exact import ExactCounts
 from shoal_baselines.comparators.counts import ScmEvent, ScmZone, SpotMe, Threshold
 
 LATTICE = 2**20
 
 
 def counts(people):
-    return ExactCounts(
-        units=np.asarray(people, np.int64) * LATTICE,
-        lattice=LATTICE,
-        ell=30,
-        column_l1=LATTICE,
-        column_l2_squared=LATTICE**2,
-    )
+    return exact_counts(np.asarray(people) * LATTICE, ell=30)
 
 
 def visits(people, users):
@@ -55,10 +49,7 @@ def test_what_a_user_really_has():
     )
     assert Threshold(k=10).user_epsilon() == math.inf
     assert SpotMe(p=0.3, weights=AreaWeights.identity(1)).user_epsilon() == math.inf
-
-
-def test_a_user_at_every_site_of_a_zone_has_more_than_is_claimed_for_the_zone():
-    """The pair: nobody, and one user counted at each of ten sites in one zone, in every slot."""
+    # The pair: nobody, and one user counted at each of ten sites in one zone, in every slot.
     matrix = scipy.sparse.csr_array(np.array([[LATTICE] * 10 + [0], [0] * 10 + [LATTICE]]))
     weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(11))
     zone = ScmZone.of(Budget.pure_epsilon(1.0), setting_of_weights(weights, slots=24))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 from tests.loops import for_each
+from tests.worlds import exact_paths
 
 from shoal.errors import PlanError
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths, direction_between
 from shoal.space.cells import CellGrid
-from shoal.stages.trips import ExactPaths
 from shoal_baselines.comparators.tgm import PublishedTgm
 
 GRID = CellGrid(box=(0, 0, 6, 5), columns=6, rows=5, planar=True)
@@ -34,11 +34,7 @@ def exact_of(trips, grid=GRID):
             visits.append((y * grid.columns + x, now, stay))
             now += stay + 1
         lists.append(visits)
-    paths = CellPaths.of(grid, 60, lists)
-    kept = {name: getattr(paths, name) for name in ("first", "cells", "tick", "stay", "start_us")}
-    count = paths.count
-    own = {"unit": np.arange(count), "units": count, "all_trips": count, "cap": 1, "each_trip": True}
-    return ExactPaths(grid=grid, step_s=60, **kept, **own)
+    return exact_paths(grid, lists, each_trip=True)
 
 
 def walks(seed, count=60, grid=GRID, moves=12, stays=3):
@@ -241,38 +237,17 @@ SWITCHES = [
 @for_each("epsilon", [0.5, 1e3])
 def test_trips_stay_in_the_grid_and_have_a_tick_for_each_step(switches, epsilon):
     tgm, exact = PublishedTgm(epsilon=epsilon, **switches), walks(2)
-    paths = tgm(exact, SeededNoise(4), 2_000)
-    assert paths.count == 2_000
+    paths = tgm(exact, SeededNoise(4), 500)
+    assert paths.count == 500
     assert np.isin(paths.cells, np.arange(GRID.count)).all()
     assert np.all(paths.directions >= 0)  # -1: not to a neighbour, or around the edge
     at = paths.move_at
     assert np.array_equal(paths.tick[at + 1], paths.tick[at] + paths.stay[at] + 1)
     assert not paths.tick[paths.first[:-1]].any()
     assert not paths.start_us.any()
-    again, other = tgm(exact, SeededNoise(4), 2_000), tgm(exact, SeededNoise(5), 2_000)
+    again, other = tgm(exact, SeededNoise(4), 500), tgm(exact, SeededNoise(5), 500)
     assert np.array_equal(paths.cells, again.cells)
     assert not np.array_equal(paths.first, other.first)
-
-
-def ways(paths):
-    return [tuple(part.tolist()) for part in np.split(paths.cells, paths.first[1:-1])]
-
-
-def test_prefixes_of_one_trip_replay_it():
-    """Sixty trips at random, without stays: after a move or two every prefix is of one trip."""
-    exact = walks(3, stays=1)
-    real = set(ways(exact))
-    told = {
-        name: np.mean([way in real for way in ways(tgm(exact, SeededNoise(1), 2_000)) if len(way) > 4])
-        for name, tgm in (
-            ("np", replace(PLAIN, private=False)),
-            ("much", replace(PLAIN, epsilon=1e5)),
-            ("little", replace(PLAIN, epsilon=0.5)),
-        )
-    }
-    assert told["np"] == 1.0
-    assert told["much"] > 0.9
-    assert told["little"] < 0.01
 
 
 def test_nothing_comes_of_nothing():
@@ -310,3 +285,22 @@ def test_the_true_guarantee_is_none_and_weights_cost_more():
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(PlanError):
         PublishedTgm(**wrong)
+
+
+def test_noise_on_theta_is_one_for_a_trip_or_one_for_each_comparison():
+    exact = walks(1)
+    loud = replace(SURE_THETA, epsilon=0.2, ratio=0.99)  # a scale of 500: theta is beyond all cosines
+    kinds = {}
+    for once in (True, False):
+        paths = replace(loud, theta_once=once)(exact, SeededNoise(1), 4_000)
+        long = [trip for trip in range(paths.count) if paths.moves[trip] >= 4]
+        kinds[once] = [turns_of(one_of(paths, trip)) for trip in long]
+    bent = {once: np.mean([set(turns) not in ({0}, set()) for turns in kinds[once]]) for once in kinds}
+    assert bent[True] < 0.55 < 0.6 < bent[False]
+
+
+def one_of(paths, trip):
+    rows = slice(paths.first[trip], paths.first[trip + 1])
+    return CellPaths.of(
+        paths.grid, 60, [np.stack([paths.cells[rows], paths.tick[rows], paths.stay[rows]], 1).tolist()]
+    )

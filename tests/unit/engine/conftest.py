@@ -1,11 +1,10 @@
 """Small worlds of trips for the tests of sums over paths."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
+from tests.worlds import grid_trips
 
 from shoal.space.cells import CellGrid
-from shoal.stages.trips import GridTrips
 
 
 @pytest.fixture
@@ -13,17 +12,7 @@ def trips_of():
     """trips_of(columns, rows, paths): trips from lists of (column, row), each a unit of its own."""
 
     def make(columns, rows, paths):
-        cells = [y * columns + x for path in paths for x, y in path]
-        return GridTrips(
-            grid=CellGrid(box=(0.0, 0.0, 1.0, 1.0), columns=columns, rows=rows, planar=True),
-            first=np.cumsum([0, *(len(path) for path in paths)]).astype(np.int64),
-            cells=np.array(cells, np.int32),
-            unit=np.arange(len(paths), dtype=np.int64),
-            per_unit=1,
-            all_trips=len(paths),
-            cap=1,
-            each_trip=False,
-        )
+        return grid_trips(CellGrid(box=(0.0, 0.0, 1.0, 1.0), columns=columns, rows=rows, planar=True), paths)
 
     return make
 

@@ -165,12 +165,9 @@ class Cheating:
         return {**sums, "counts": sums["counts"] * 5}
 
 
-def test_sums_beyond_the_bound_are_refused():
+def test_sums_beyond_the_bound_are_refused_and_counts_whole_units_of_bounded_visits():
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         bound_visits(Cheating(), [events()], KERNEL)
-
-
-def test_exact_counts_are_whole_units_of_bounded_visits():
     bounded, density = bound_visits(DuckEngine(), [events()], KERNEL)
     exact = exact_counts(bounded, AreaWeights.identity(7))
     assert np.array_equal(exact.units, bounded.counts * exact.lattice)

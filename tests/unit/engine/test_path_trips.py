@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.loops import for_each
+from tests.worlds import exact_paths
 
 from shoal.engine import engine, trip_pieces
 from shoal.engine.engine import encode_trips
@@ -19,7 +20,7 @@ from shoal.engine.path_trips import MOST_TICKS, PathBound, PathQueries, summed
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cell_paths import Entries, Moves, Places, StayPlaces
 from shoal.space.cells import CellGrid
-from shoal.stages.trips import LATTICE, ExactPaths
+from shoal.stages.trips import LATTICE
 
 GRID = CellGrid(box=(0.0, 0.0, 9.0, 6.0), columns=9, rows=6, planar=True)  # cells of 1 m
 KEY = bytes(range(16))
@@ -215,25 +216,6 @@ def test_visits_of_a_unit_beyond_the_most_are_cut_off(most):
 SUM_GRID = CellGrid(box=(0.0, 0.0, 4.0, 3.0), columns=4, rows=3, planar=True)
 
 
-def exact_paths(trips, unit, each_trip=False):
-    """Trips of (cell, tick, stay), each of its unit."""
-    rows = np.array([visit for trip in trips for visit in trip], np.int32).reshape(-1, 3)
-    return ExactPaths(
-        grid=SUM_GRID,
-        step_s=60,
-        first=np.cumsum([0, *map(len, trips)]).astype(np.int64),
-        cells=rows[:, 0].copy(),
-        tick=rows[:, 1].copy(),
-        stay=rows[:, 2].copy(),
-        start_us=np.zeros(len(trips), np.int64),
-        unit=np.asarray(unit, np.int64),
-        units=len(set(unit)),
-        all_trips=len(trips),
-        cap=1,
-        each_trip=each_trip,
-    )
-
-
 def random_trips(rng, count):
     """Walks to the next cell and back, with stays."""
     trips = []
@@ -316,7 +298,7 @@ def of_trips(entries, kept):
 )
 def test_the_query_interface_asks_the_table_for_its_entries(table, of_path):
     trips = random_trips(np.random.default_rng(1), 30)
-    paths = exact_paths(trips, np.arange(30) // 3)
+    paths = exact_paths(SUM_GRID, trips, np.arange(30) // 3)
     found = PathQueries(paths).table(table, 1)
     assert np.array_equal(found, summed(table.entries(paths), paths.unit, table.size, 1))
     busy = np.add.reduceat(getattr(paths, of_path), np.arange(0, 30, 3)) > 0
@@ -329,7 +311,7 @@ def test_the_bound_is_reached(norm):
     """A unit that puts all it does into one place adds all but what is rounded off."""
     block = np.zeros(12, np.int64)
     for trips in (1, 2, 5000):
-        paths = exact_paths([[(3, 0, 0)]] * trips, np.zeros(trips, int))
+        paths = exact_paths(SUM_GRID, [[(3, 0, 0)]] * trips, np.zeros(trips, int))
         added = PathQueries(paths).table(Places(block, 1), norm)
         assert LATTICE - 1 <= added[0] <= LATTICE
 
@@ -366,16 +348,16 @@ def test_threads_do_not_matter(norm, monkeypatch):
 
 
 def test_units_without_entries_add_nothing_and_units_apart_are_refused():
-    still = exact_paths([[(0, 0, 0)], [(1, 0, 2), (2, 3, 0)]], [0, 1])
+    still = exact_paths(SUM_GRID, [[(0, 0, 0)], [(1, 0, 2), (2, 3, 0)]], [0, 1])
     assert PathQueries(still).table(Moves(SUM_GRID), 1).sum() == LATTICE - 1
-    assert PathQueries(exact_paths([], [])).table(Moves(SUM_GRID), 2).tolist() == [0] * 96
+    assert PathQueries(exact_paths(SUM_GRID, [], [])).table(Moves(SUM_GRID), 2).tolist() == [0] * 96
     trips = [[(0, 0, 0)]] * 3
     with pytest.raises(GuaranteeError, match="do not come together"):
-        PathQueries(exact_paths(trips, [0, 1, 0]))
+        PathQueries(exact_paths(SUM_GRID, trips, [0, 1, 0]))
     with pytest.raises(GuaranteeError, match="more than one trip"):
-        PathQueries(exact_paths(trips, [0, 1, 1], each_trip=True))
-    PathQueries(exact_paths(trips, [0, 1, 1]))
-    PathQueries(exact_paths(trips, [0, 1, 4], each_trip=True))
+        PathQueries(exact_paths(SUM_GRID, trips, [0, 1, 1], each_trip=True))
+    PathQueries(exact_paths(SUM_GRID, trips, [0, 1, 1]))
+    PathQueries(exact_paths(SUM_GRID, trips, [0, 1, 4], each_trip=True))
 
 
 @for_each(
@@ -390,7 +372,7 @@ def test_units_without_entries_add_nothing_and_units_apart_are_refused():
     ],
 )
 def test_entries_that_are_out_of_place_are_refused(entries, why):
-    queries = PathQueries(exact_paths([[(0, 0, 0)]] * 2, [0, 1]))
+    queries = PathQueries(exact_paths(SUM_GRID, [[(0, 0, 0)]] * 2, [0, 1]))
     with pytest.raises(GuaranteeError, match=why):
         queries.table(Given(4, entries), 1)
     assert queries.table(Given(5, Entries(np.array([0, 1, 2]), np.array([0, 4]))), 1)[4] == LATTICE - 1

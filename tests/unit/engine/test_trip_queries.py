@@ -54,7 +54,12 @@ def test_what_it_tells(queries):
     assert queries.binned(LeftColumn(count=5)).tolist() == [2, 0, 1, 0, 0]
 
 
-def test_counts_are_made_once_and_cannot_be_changed_from_outside(queries, monkeypatch):
+def test_counts_are_made_once_and_keep_their_answers_to_themselves(queries, monkeypatch):
+    """An object made where another was may have its id."""
+    expected = {0: 2, 1: 2, 2: 1}
+    for i in range(300):
+        x = i % 3
+        assert queries.distinct(Rectangles.of([(x, x + 1, 0, 3)])).tolist() == [expected[x]]
     calls = []
     count = trip_queries.distinct_counts
     monkeypatch.setattr(trip_queries, "distinct_counts", lambda *given: calls.append(1) or count(*given))
@@ -62,14 +67,6 @@ def test_counts_are_made_once_and_cannot_be_changed_from_outside(queries, monkey
     queries.distinct(asked)[0] = 99
     assert queries.distinct(asked).tolist() == [3]
     assert len(calls) == 1
-
-
-def test_rectangles_that_are_gone_keep_their_answers_to_themselves(queries):
-    """An object made where another was may have its id."""
-    expected = {0: 2, 1: 2, 2: 1}
-    for i in range(300):
-        x = i % 3
-        assert queries.distinct(Rectangles.of([(x, x + 1, 0, 3)])).tolist() == [expected[x]]
 
 
 @pytest.mark.parametrize("wrong", [{"shift": 1}, {"shift": -1}, {"short": 1}, {"count": 2}])
@@ -170,16 +167,13 @@ def test_rectangles_of_every_kind(trips_of, rectangle, crossed):
     assert by_hand([ROUND], [rectangle]) == [int(crossed)]
 
 
-def test_a_larger_world_in_threads(trips_of, random_paths):
+def test_larger_worlds_in_threads_and_nothing_to_count(trips_of, random_paths):
     generator = np.random.default_rng(31)
     paths = random_paths(generator, 16, 12, 1200)
     trips = trips_of(16, 12, paths)
     rectangles = random_rectangles(trips.grid, 200, 4)
     rows = list(zip(*(side.tolist() for side in vars(rectangles).values()), strict=True))
     assert distinct_counts(trips, rectangles).tolist() == by_hand(paths, rows)
-
-
-def test_nothing_to_count(trips_of):
     assert distinct_counts(trips_of(3, 3, []), Rectangles.of([(0, 3, 0, 3)])).tolist() == [0]
     assert distinct_counts(trips_of(3, 3, [[(0, 0)]]), Rectangles.of([])).size == 0
 
@@ -244,11 +238,14 @@ def test_a_way_along_the_diagonal_hardly_bulges(trips_of, turns, diagonal):
     assert found in (diagonal + FLAT, diagonal + 3 + FLAT)
 
 
-def test_a_bulge_of_middle_size(trips_of):
+def test_a_bulge_of_middle_size_and_shapes_of_one_cell_or_row(trips_of):
     """Round a corner that is cut off: the path reaches (0.8, 0.2) of the box."""
     path = [(x, 0) for x in range(7)] + [(x, y) for x in (6, 7, 8) for y in (x - 6, x - 5)]
     path += [(8, y) for y in range(4, 9)] + [(9, 8), (10, 8), (10, 9), (10, 10)]
     assert shape_of(trips_of, path) == RISES + SOUTH_EAST + CURVED
+    left, right, bottom, top, shape = summaries(trips_of(5, 5, [[(2, 3)], [(0, 1), (1, 1), (2, 1)]]))
+    assert list(zip(left, right, bottom, top, strict=True)) == [(2, 2, 3, 3), (0, 2, 1, 1)]
+    assert ((shape >= 0) & (shape < SHAPES)).all()
 
 
 def reach(path, corner):
@@ -274,12 +271,6 @@ def test_shapes_follow_the_definition(trips_of, random_paths):
         assert shape == 6 * falls + 3 * (other > one) + degree, path
         seen.add(shape)
     assert seen == set(range(SHAPES))
-
-
-def test_one_cell_and_one_row_have_a_shape_too(trips_of):
-    left, right, bottom, top, shape = summaries(trips_of(5, 5, [[(2, 3)], [(0, 1), (1, 1), (2, 1)]]))
-    assert list(zip(left, right, bottom, top, strict=True)) == [(2, 2, 3, 3), (0, 2, 1, 1)]
-    assert ((shape >= 0) & (shape < SHAPES)).all()
 
 
 EULER_SHAPES = [(5, 4), (1, 6), (6, 1), (1, 1), (2, 2), (2, 5), (3, 7)]

@@ -7,15 +7,15 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-import scipy.sparse
 from tests.loops import for_each
 from tests.unit.engine.conftest import event_batch as batch
 from tests.unit.engine.test_buckets import siphash
+from tests.worlds import setting_of, weights_of
 
 from shoal.engine.visits import VisitKernel, bound_holds
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights, Setting
+from shoal.space.geography import LATTICE
 from shoal.stages.bounded import BoundedVisits
 from shoal_baselines.counting import cover_counts
 from shoal_baselines.space.cover import minimum_cover
@@ -156,15 +156,8 @@ HALF = LATTICE // 2
 
 
 def cover_of(matrix):
-    matrix = scipy.sparse.csr_array(np.asarray(matrix, np.int64))
-    zones, places = matrix.shape
-    setting = Setting(
-        weights=AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(places)),
-        zone_xy_m=np.arange(2 * zones).reshape(zones, 2) * 1.0,
-        place_xy_m=np.arange(2 * places).reshape(places, 2) * 1.0,
-        clock=Clock(start="2026-03-02T00:00", end="2026-03-02T02:00", time_zone="UTC"),
-    )
-    return minimum_cover(setting)
+    clock = Clock(start="2026-03-02T00:00", end="2026-03-02T02:00", time_zone="UTC")
+    return minimum_cover(setting_of(weights_of(matrix), clock))
 
 
 def bounded(counts, one_visit):
@@ -182,6 +175,9 @@ def test_cells_hold_their_fragments_and_the_rest_is_outside():
     assert exact.outside == 8 * LATTICE
     assert (exact.visits, exact.ell, exact.cap, exact.lattice) == (44, 3, 9, LATTICE)
     assert exact.units.dtype == exact.one_visit.dtype == np.int64
+    exact = cover_counts(bounded(np.zeros((2, 2)), [0, 0]), cover_of([[5, 0], [0, 5]]))
+    assert not exact.units.any()
+    assert (exact.one_visit.tolist(), exact.outside) == ([0, 0], 0)
 
 
 def test_one_visit_moves_the_histogram_by_one_visit_in_all():
@@ -194,9 +190,3 @@ def test_one_visit_moves_the_histogram_by_one_visit_in_all():
         assert (somebody.one_visit >= nobody.one_visit).all()
         assert somebody.outside >= 0
         assert np.abs(somebody.units - nobody.units).sum() <= LATTICE
-
-
-def test_nobody_gives_zeros():
-    exact = cover_counts(bounded(np.zeros((2, 2)), [0, 0]), cover_of([[5, 0], [0, 5]]))
-    assert not exact.units.any()
-    assert (exact.one_visit.tolist(), exact.outside) == ([0, 0], 0)

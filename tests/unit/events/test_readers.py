@@ -1,18 +1,25 @@
-"""Scans: every shape, format and way to write a time gives the same normalised events."""
+"""Scans: every shape, format and way to write a time gives the same normalised events.
+Offsets per local day against the standard library, moment by moment.
+"""
 
 import gzip
 import random
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.loops import for_each, tiers
 
 from shoal.errors import PlanError, SourceError
+from shoal.events.normalise import DAY_US, zone_days
 from shoal.events.readers import check_rows, scan
+from shoal.events.schema import FIRST_US, LAST_US
 from shoal.events.source import open_source
+from shoal.space.clock import stretches
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=90)
@@ -97,13 +104,17 @@ def test_types_are_those_of_the_contract_from_any_number_of_files(tmp_path):
     assert rows(open_source(str(tmp_path / "part*.csv.gz")), sites=SITES)[1] == sorted(expected)
 
 
-def test_the_window_keeps_its_start_and_leaves_out_its_end(tmp_path):
+def test_windows_and_lists_of_sites_are_kept_to(tmp_path):
     source = open_source(write(tmp_path / "a.parquet", SITE))
     assert rows(source, sites=SITES, window_us=(NOON_US, LATER_US))[1] == [(7, NOON_US, 2)]
     assert rows(source, sites=SITES, window_us=(NOON_US + 1, LATER_US + 1))[1] == [(8, LATER_US, 0)]
     assert rows(source, sites=SITES, window_us=(0, 1))[1] == []
     transit = open_source(write(tmp_path / "b.parquet", TRANSIT))
     assert len(rows(transit, sites=SITES, window_us=(LATER_US, LATER_US + 1))[1]) == 1
+    source = open_source(write(tmp_path / "a.parquet", SITE))
+    for sites, code in (([], "no-sites"), (["a", "a"], "duplicate-site")):
+        with pytest.raises(PlanError, match=code):
+            list(scan(source, sites=sites))
 
 
 def test_trip_lists_are_taken_apart_and_in_csv_written_in_brackets(tmp_path):
@@ -130,13 +141,17 @@ def test_trip_lists_are_taken_apart_and_in_csv_written_in_brackets(tmp_path):
     assert rows(source)[1] == [("a", "1", NOON_US, 1.0, 4.0), ("a", "1", LATER_US, 2.5, 5.0)]
 
 
-def test_scaled_degrees_are_the_nearest_doubles(tmp_path):
+def test_scaled_degrees_and_awkward_names_are_read(tmp_path):
     columns = {"user": [1], "time": [NOON], "lon_e5": pa.array([-12242786], pa.int32()), "lat_e5": [3778969]}
     assert rows(open_source(write(tmp_path / "a.parquet", columns)))[1] == [
         (1, NOON_US, -122.42786, 37.78969)
     ]
     source = open_source(tmp_path / "a.parquet", coordinate_scale=3e-7)
     assert rows(source)[1] == [(1, NOON_US, -12242786 * 3e-7, 3778969 * 3e-7)]
+    path = tmp_path / "it's [a] file.csv"
+    path.write_bytes(b'\xef\xbb\xbf"the ""user""";"sel,ect";site\r\n"a;b";2026-06-01T12:00Z;"o\'connor"\r\n')
+    source = open_source(path, columns={"user": 'the "user"', "time": "sel,ect"})
+    assert rows(source, sites=SITES)[1] == [("a;b", NOON_US, 2)]
 
 
 PARIS_NOON = NOON.astimezone(timezone(timedelta(hours=2))).replace(tzinfo=None)  # the clock shows 14:00
@@ -292,13 +307,6 @@ def test_damaged_packed_files_are_not_read_as_shorter_ones(tmp_path, on_bad_row,
         list(scan(open_source(path, on_bad_row=on_bad_row)))
 
 
-def test_columns_with_awkward_names_and_quoted_fields(tmp_path):
-    path = tmp_path / "it's [a] file.csv"
-    path.write_bytes(b'\xef\xbb\xbf"the ""user""";"sel,ect";site\r\n"a;b";2026-06-01T12:00Z;"o\'connor"\r\n')
-    source = open_source(path, columns={"user": 'the "user"', "time": "sel,ect"})
-    assert rows(source, sites=SITES)[1] == [("a;b", NOON_US, 2)]
-
-
 def test_the_callers_connection_is_used_and_left_as_it_was(tmp_path):
     source = open_source(write(tmp_path / "a.parquet", SITE))
     with duckdb.connect() as connection:
@@ -312,13 +320,6 @@ def test_the_callers_connection_is_used_and_left_as_it_was(tmp_path):
         assert connection.execute("SELECT current_setting('TimeZone')").fetchone() == ("Asia/Tokyo",)
 
 
-def test_a_list_of_sites_must_be_a_list_of_sites(tmp_path):
-    source = open_source(write(tmp_path / "a.parquet", SITE))
-    for sites, code in (([], "no-sites"), (["a", "a"], "duplicate-site")):
-        with pytest.raises(PlanError, match=code):
-            list(scan(source, sites=sites))
-
-
 @pytest.mark.parametrize("ids", [[7, 8], ["ann", "bob"]])
 def test_a_column_of_users_that_went_away_is_no_word_of_the_database(tmp_path, ids):
     """In SQL a bare "user" also means the database's own user, so all rows would be one person's."""
@@ -328,3 +329,48 @@ def test_a_column_of_users_that_went_away_is_no_word_of_the_database(tmp_path, i
     for read in (check_rows, lambda gone: list(scan(gone))):
         with pytest.raises(SourceError, match='column named "user"'):
             read(source)
+
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def from_table(rows, local: datetime):
+    """UTC by the table: a time, "fold" or "gap"."""
+    at = (local - EPOCH) // timedelta(microseconds=1)
+    row = rows[at // DAY_US]
+    if row["lo_us"] <= at < row["hi_us"]:
+        return "fold" if row["fold"] else "gap"
+    offset = row["before_us"] if at < row["lo_us"] else row["after_us"]
+    return EPOCH + timedelta(microseconds=at - offset)
+
+
+def from_library(zone: ZoneInfo, local: datetime):
+    """UTC by zoneinfo: both readings of the local time must agree and lead back to it."""
+    readings = [local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+    fitting = {each for each in readings if each.astimezone(zone).replace(tzinfo=None) == local}
+    if len(fitting) == 1:
+        return fitting.pop().replace(tzinfo=None)
+    return "fold" if fitting else "gap"
+
+
+ZONES = [
+    *("Europe/Paris", "America/Los_Angeles", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kolkata"),
+    *("Pacific/Apia", "Africa/Casablanca", "Atlantic/Azores", "Africa/Monrovia", "Etc/GMT+12"),
+]
+
+
+@pytest.mark.parametrize("minutes_apart", tiers([25, 145], (145,)))
+@for_each("name", ZONES)
+def test_every_change_of_a_zone_agrees_with_the_standard_library(name, minutes_apart):
+    zone = ZoneInfo(name)
+    table = zone_days(name)
+    rows = {row["day"]: row for row in table.to_pylist()}
+    changes = [at for at, _, _ in stretches(FIRST_US, LAST_US, zone, DAY_US)[1:]]
+    assert changes or name in ("Etc/GMT+12", "Asia/Kolkata")
+    ordinary = [at * DAY_US for at in range(1, 47_000, 1997)]
+    for at in [*changes[:40], *changes[-4:], *ordinary]:
+        moment = EPOCH + timedelta(microseconds=at)
+        for minutes in range(-36 * 60, 36 * 60, minutes_apart):
+            local = moment + timedelta(minutes=minutes)
+            if EPOCH <= local < datetime(2100, 1, 1):
+                assert from_table(rows, local) == from_library(zone, local), local

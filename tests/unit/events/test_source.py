@@ -52,7 +52,7 @@ def test_shape_and_columns_are_guessed_from_usual_names(tmp_path, names, shape, 
     assert pickle.loads(pickle.dumps(source)) == source
 
 
-def test_what_is_told_wins_over_usual_names(tmp_path):
+def test_what_is_told_wins_and_lists_or_e5_names_mean_more(tmp_path):
     path = tmp_path / "events.csv"
     path.write_text("user,who,time,site,lon,lat\n1,2,3,4,5,6\n")
     source = open_source(path, columns={"user": "who", "lon": "lon"})
@@ -60,9 +60,6 @@ def test_what_is_told_wins_over_usual_names(tmp_path):
     assert source.columns["user"] == "who"
     assert not any("who" in note for note in source.guessed)
     assert open_source(path, shape="site", columns={"site": "user", "user": "who"}).columns["site"] == "user"
-
-
-def test_list_columns_mean_trip_lists_and_e5_names_a_scale(tmp_path):
     number = pa.array([5], pa.int32())
     lists = {"taxi_id": [1], "trip_id": ["a"], "timestamp": number, "lon": [[1.0]], "lat": [[2.0]]}
     source = open_source(write(tmp_path / "a.parquet", lists), point_seconds=15)

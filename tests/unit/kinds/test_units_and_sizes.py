@@ -102,7 +102,7 @@ def test_a_trip_id_is_a_unit_under_no_other_name(kind, unit, code, trips):
 @pytest.mark.parametrize("kind", ["histogram", "synthetic"])
 def test_the_unit_trip_is_one_trip_of_one_user(kind, trips):
     said = prepare(kind, trips, {"user": "person"}, unit="trip").unit_sentence
-    assert said.startswith("One trip of one user: all points of that trip in the window, as the source names")
+    assert said.startswith("One trip of one user: all points of that trip in the window, as the column")
 
 
 def test_declared_sizes_keep_two_digits_wherever_they_are_used(trips):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.loops import for_each
+from tests.worlds import exact_counts
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.query.weights import QueryWeights
@@ -10,7 +11,6 @@ from shoal.privacy.accounting import Budget, compose
 from shoal.privacy.noise import SeededNoise
 from shoal.space.geography import AreaWeights
 from shoal.space.setting import Question, Questions
-from shoal.stages.exact import ExactCounts
 
 ZONES, SLOTS, ELL = 12, 24, 5
 LATTICE = 2**20
@@ -32,8 +32,7 @@ def mechanism(asked, epsilon=1.0, updates=5):
 
 
 def table(visits):
-    units = np.rint(visits * LATTICE).astype(np.int64)
-    return ExactCounts(units=units, lattice=LATTICE, ell=ELL, column_l1=LATTICE, column_l2_squared=LATTICE**2)
+    return exact_counts(np.rint(visits * LATTICE), ell=ELL)
 
 
 SKEWED = table(np.outer(np.arange(ZONES) ** 2, 1 + np.arange(SLOTS) % 7))

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.loops import for_each
+from tests.worlds import exact_paths
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
 from shoal.engine.engine import encode_trips
@@ -20,7 +21,7 @@ from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.trip_setting import PathSetting
-from shoal.stages.trips import LATTICE, ExactPaths
+from shoal.stages.trips import LATTICE
 
 SIDE = 8
 FAST = Parts(calibrate=False)
@@ -52,25 +53,12 @@ def random_trips(count, seed, columns=SIDE, rows=SIDE):
     return trips
 
 
-def queries(trips, setting, unit=None, each_trip=None, cap=None):
-    rows = np.array([visit for trip in trips for visit in trip], np.int32).reshape(-1, 3)
-    unit = np.arange(len(trips)) if unit is None else np.asarray(unit)
+def queries(trips, setting, unit=None, **other):
+    """Query interface to trips; `other` are bounds that are not those of the setting."""
     hours = np.random.default_rng(len(trips)).choice([8, 9, 17], len(trips))
-    exact = ExactPaths(
-        grid=setting.grid,
-        step_s=setting.step_s,
-        first=np.cumsum([0, *map(len, trips)]).astype(np.int64),
-        cells=rows[:, 0].copy(),
-        tick=rows[:, 1].copy(),
-        stay=rows[:, 2].copy(),
-        start_us=setting.clock.edges_us[hours] + 5,
-        unit=unit,
-        units=np.unique(unit).size,
-        all_trips=len(trips),
-        cap=setting.cap if cap is None else cap,
-        each_trip=setting.each_trip if each_trip is None else each_trip,
-    )
-    return PathQueries(exact)
+    public = {"step_s": setting.step_s, "cap": setting.cap, "each_trip": setting.each_trip, **other}
+    start_us = setting.clock.edges_us[hours] + 5
+    return PathQueries(exact_paths(setting.grid, trips, unit, start_us=start_us, **public))
 
 
 def recorded(mechanism, trips, seed=1, **more):

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.loops import for_each
+from tests.worlds import exact_paths
 
 from shoal.engine.path_trips import PathQueries
 from shoal.errors import GuaranteeError
@@ -12,8 +13,7 @@ from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
-from shoal.space.cell_paths import DX, DY, CellPaths
-from shoal.stages.trips import ExactPaths
+from shoal.space.cell_paths import DX, DY
 from shoal_baselines.mechanisms.synthetic_dpt import SyntheticDpt
 from shoal_baselines.mechanisms.synthetic_markov import SyntheticMarkov
 from shoal_baselines.mechanisms.synthetic_ngram import SyntheticNgram
@@ -43,24 +43,9 @@ def random_trips(count, seed, long=8):
 
 def queries(trips, setting, unit=None):
     """Query interface to trips, each a unit by itself unless `unit` is given."""
-    paths = CellPaths.of(setting.grid, setting.step_s, trips)
-    unit = np.arange(len(trips)) if unit is None else np.asarray(unit)
     start_us = setting.clock.edges_us[0] + np.arange(len(trips), dtype=np.int64) * 60_000_000
-    exact = ExactPaths(
-        grid=paths.grid,
-        step_s=paths.step_s,
-        first=paths.first,
-        cells=paths.cells,
-        tick=paths.tick,
-        stay=paths.stay,
-        start_us=start_us,
-        unit=unit,
-        units=np.unique(unit).size,
-        all_trips=len(trips),
-        cap=setting.cap,
-        each_trip=setting.each_trip,
-    )
-    return PathQueries(exact)
+    public = {"step_s": setting.step_s, "cap": setting.cap, "each_trip": setting.each_trip}
+    return PathQueries(exact_paths(setting.grid, trips, unit, start_us=start_us, **public))
 
 
 def told(trip, stays=True):

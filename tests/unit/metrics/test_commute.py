@@ -68,11 +68,15 @@ def test_the_same_events_have_no_error_and_others_have():
     assert figures["hours_emd_km"] > 0
 
 
-def test_hours_error_by_hand():
+def test_hours_error_by_hand_and_nobody_is_no_number():
     one, two = events([(1, at(2, 8), 0), (1, at(2, 9), 0)]), events([(1, at(2, 8), 0), (1, at(2, 10), 0)])
     figures = commute_figures(one, two, SETTING)
     assert figures["hours_error"] == pytest.approx(1 / 24)
     assert figures["hours_week_error"] == pytest.approx(1 / 48)
+    lonely = events([(1, at(2, 12), 0)])
+    figures = commute_figures(events(ROWS), lonely, SETTING)
+    assert np.isnan(figures["commute_emd_km"])
+    assert np.isnan(figures["homes_jsd"])
 
 
 def test_distances_against_sorted_samples_and_scipy():
@@ -84,10 +88,3 @@ def test_distances_against_sorted_samples_and_scipy():
         p, q = generator.integers(0, 9, 12) + 0.1, generator.integers(0, 9, 12)
         if q.sum():
             assert jsd(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2)
-
-
-def test_nobody_to_measure_is_no_number():
-    lonely = events([(1, at(2, 12), 0)])
-    figures = commute_figures(events(ROWS), lonely, SETTING)
-    assert np.isnan(figures["commute_emd_km"])
-    assert np.isnan(figures["homes_jsd"])

@@ -37,24 +37,12 @@ def test_relative_error_by_hand():
     assert got.boxes["bias"].mean == pytest.approx((93 / 2000 - 2 / 10) / 2)
 
 
-def test_relative_error_is_per_zone_and_in_a_loop():
-    exact, released = random_pair()
-    want = []
-    for x, y in zip(exact, released, strict=True):
-        gamma = 0.001 * sum(x)
-        want.append(sum(abs(b - a) / max(gamma, a) for a, b in zip(x, y, strict=True)) / len(x))
-    assert density_utility(exact, released).mre_by_zone == pytest.approx(want)
-
-
-def test_pearson_agrees_with_scipy():
+def test_pearson_agrees_with_scipy_and_flat_series_have_none():
     exact, released = random_pair()
     want = [stats.pearsonr(x, y).statistic for x, y in zip(exact, released, strict=True)]
     got = density_utility(exact, released)
     assert got.pearson_by_zone == pytest.approx(want)
     assert got.pearson == pytest.approx(np.mean(want))
-
-
-def test_flat_series_have_no_invented_correlation():
     exact = np.array([[5.0, 5.0, 5.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     released = np.array([[4.0, 6.0, 5.0], [0.1, 0.1, 0.1], [2.0, 4.0, 6.0]])
     got = density_utility(exact, released)
@@ -65,7 +53,7 @@ def test_flat_series_have_no_invented_correlation():
 
 
 @pytest.mark.filterwarnings("error")
-def test_zone_nobody_visited_is_left_out_and_counted():
+def test_zones_and_slots_without_people_are_left_out_and_counted():
     exact = np.array([[0.0, 0.0], [10.0, 30.0]])
     released = np.array([[2.0, 4.0], [10.0, 33.0]])
     got = density_utility(exact, released)
@@ -74,15 +62,22 @@ def test_zone_nobody_visited_is_left_out_and_counted():
     assert got.zones_without_people == 1
     assert got.released_in_empty_zones == pytest.approx(3.0)
     assert got.boxes["mre"].count == 1
-
-
-@pytest.mark.filterwarnings("error")
-def test_nobody_at_all_and_a_single_slot():
     got = density_utility(np.zeros((2, 1)), np.ones((2, 1)), np.zeros((2, 1)), np.ones((2, 1)))
     assert np.isnan([got.mean_relative_error, got.pearson, got.total_bias_share]).all()
     assert got.boxes["mre"].count == 0
     assert got.total_bias == 2.0
     assert got.coverage == 1.0
+    exact, released = np.array([[0.0, 4.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])
+    got = density_utility(exact, released, zone_xy_m=np.array([[0.0, 0.0], [60.0, 0.0]]))
+    assert got.emd_m == pytest.approx(30)
+    assert got.emd_slots == 1
+    assert got.by_slot.total_bias_share[1] == pytest.approx(-0.5)
+    assert np.isnan(got.by_slot.total_bias_share[0])
+    exact, released, xy = maps(5, 3)
+    exact[:, 0] = 0
+    released[:, 2] = 0
+    got = emd_m(exact, released, xy)
+    assert list(np.isnan(got)) == [True, False, True]
 
 
 def test_profiles_by_slot_and_by_hour_of_day():
@@ -97,17 +92,21 @@ def test_profiles_by_slot_and_by_hour_of_day():
     five = [(relative[z, 5] + relative[z, 29]) / 2 for z in range(3)]
     assert got.by_hour_of_day.mean_relative_error[5] == pytest.approx(sum(five) / 3)
     assert got.by_hour_of_day.mean_absolute_error[23] == pytest.approx(absolute[:, [23, 47]].mean())
-
-
-def test_hours_that_do_not_start_at_midnight():
     exact, released = random_pair(zones=2, slots=3)
     got = density_utility(exact, released, hour_of_day=np.array([23, 0, 1]))
     assert got.by_hour_of_day is not None
     assert list(got.by_hour_of_day.hours) == [0, 1, 23]
     assert got.by_hour_of_day.mean_absolute_error[2] == pytest.approx(abs(released - exact)[:, 0].mean())
+    exact, released = random_pair(zones=4, slots=48)
+    got = density_utility(exact, released, hour_of_day=np.arange(48) % 24)
+    assert got.by_hour_of_day is not None
+    seven = released[:, [7, 31]].sum() / exact[:, [7, 31]].sum() - 1
+    assert got.by_hour_of_day.total_bias_share[7] == pytest.approx(seven)
+    assert got.exact_total_by_zone == pytest.approx([sum(row) for row in exact])
+    assert got.released_total_by_zone == pytest.approx([sum(row) for row in released])
 
 
-def test_coverage_counts_the_ends_as_inside():
+def test_coverage_counts_the_ends_as_inside_and_counts_clear_of_the_noise():
     exact = np.array([[1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 1.0, 1.0]])
     low = np.array([[1.0, 2.5, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]])
     high = np.array([[2.0, 3.0, 3.0, 3.9], [1.0, 1.0, 5.0, 5.0]])
@@ -116,6 +115,10 @@ def test_coverage_counts_the_ends_as_inside():
     assert got.coverage_by_zone == pytest.approx([2 / 4, 3 / 4])
     assert got.interval_width_mean == pytest.approx((high - low).mean())
     assert density_utility(exact, exact).coverage is None
+    exact = np.array([[10.0, 0.0], [5.0, 1.0]])
+    low = np.array([[7.0, 0.0], [0.0, 0.0]])
+    assert density_utility(exact, exact, low, exact + 3).clear_share == 0.25
+    assert density_utility(exact, exact).clear_share is None
 
 
 def test_box_figures_agree_with_scipy_and_by_hand():
@@ -151,13 +154,6 @@ def test_one_hour_per_slot_is_required_and_no_centres_have_no_distance():
     assert (got.emd_m, got.emd_slots, got.by_slot.mean_emd_m) == (None, None, None)
 
 
-def test_counts_clear_of_the_noise():
-    exact = np.array([[10.0, 0.0], [5.0, 1.0]])
-    low = np.array([[7.0, 0.0], [0.0, 0.0]])
-    assert density_utility(exact, exact, low, exact + 3).clear_share == 0.25
-    assert density_utility(exact, exact).clear_share is None
-
-
 def test_distance_between_maps_by_slot_and_by_hour():
     exact, released = random_pair(zones=6, slots=48)
     released = np.maximum(released, 0)
@@ -174,26 +170,6 @@ def test_distance_between_maps_by_slot_and_by_hour():
     assert part.emd_slots == 2
     assert part.by_slot.mean_emd_m is not None
     assert np.isnan(part.by_slot.mean_emd_m).sum() == 46
-
-
-@pytest.mark.filterwarnings("error")
-def test_slots_without_people_are_left_out_of_the_mean_distance():
-    exact, released = np.array([[0.0, 4.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])
-    got = density_utility(exact, released, zone_xy_m=np.array([[0.0, 0.0], [60.0, 0.0]]))
-    assert got.emd_m == pytest.approx(30)
-    assert got.emd_slots == 1
-    assert got.by_slot.total_bias_share[1] == pytest.approx(-0.5)
-    assert np.isnan(got.by_slot.total_bias_share[0])
-
-
-def test_bias_by_hour_and_totals_by_zone():
-    exact, released = random_pair(zones=4, slots=48)
-    got = density_utility(exact, released, hour_of_day=np.arange(48) % 24)
-    assert got.by_hour_of_day is not None
-    seven = released[:, [7, 31]].sum() / exact[:, [7, 31]].sum() - 1
-    assert got.by_hour_of_day.total_bias_share[7] == pytest.approx(seven)
-    assert got.exact_total_by_zone == pytest.approx([sum(row) for row in exact])
-    assert got.released_total_by_zone == pytest.approx([sum(row) for row in released])
 
 
 def maps(zones: int, slots: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,54 +192,40 @@ def by_linear_programming(x: np.ndarray, y: np.ndarray, xy: np.ndarray) -> float
     return solved.fun
 
 
-def test_agrees_with_linear_programming():
+def test_agrees_with_linear_programming_and_one_dimensional_transport():
     exact, released, xy = maps(12, 3)
     want = [by_linear_programming(exact[:, t], released[:, t], xy) for t in range(3)]
     assert min(want) > 50
     assert emd_m(exact, released, xy) == pytest.approx(want, rel=1e-9)
-
-
-def test_agrees_with_one_dimensional_transport():
     exact, released, xy = maps(60, 4, seed=2)
     xy[:, 1] = 7.0
     want = [stats.wasserstein_distance(xy[:, 0], xy[:, 0], exact[:, t], released[:, t]) for t in range(4)]
     assert emd_m(exact, released, xy) == pytest.approx(want, rel=1e-9)
 
 
-def test_scale_does_not_matter_and_nothing_moved_costs_nothing():
+def test_scale_does_not_matter_and_one_place_costs_nothing():
     exact, released, xy = maps(30, 2)
     once = emd_m(exact, released, xy)
     assert emd_m(3 * exact, 0.1 * released, xy) == pytest.approx(once)
     assert emd_m(exact, 5 * exact, xy) == pytest.approx([0, 0], abs=1e-9)
-
-
-def test_everyone_one_zone_further():
-    exact, released = np.array([[7.0], [0.0], [0.0]]), np.array([[0.0], [0.0], [2.0]])
-    assert emd_m(exact, released, np.array([[0.0, 0.0], [9.0, 9.0], [300.0, 400.0]])) == pytest.approx([500])
-
-
-@pytest.mark.filterwarnings("error")
-def test_slots_without_a_map_have_no_distance():
-    exact, released, xy = maps(5, 3)
-    exact[:, 0] = 0
-    released[:, 2] = 0
-    got = emd_m(exact, released, xy)
-    assert list(np.isnan(got)) == [True, False, True]
-
-
-def test_one_zone_and_zones_at_the_same_place():
     assert emd_m(np.ones((1, 2)), np.full((1, 2), 9.0), np.zeros((1, 2))) == pytest.approx([0, 0])
     exact, released, _ = maps(4, 1)
     assert emd_m(exact, released, np.full((4, 2), 3.0)) == pytest.approx([0])
 
 
-def test_picked_slots_progress_and_threads():
+def test_picked_and_affordable_slots():
     exact, released, xy = maps(40, 15)
     all_slots = emd_m(exact, released, xy, threads=1)
     done = []
     picked = emd_m(exact, released, xy, slots=every_seventh(15), progress=done.append, threads=3)
     assert list(picked) == list(all_slots[[0, 7, 14]])
     assert done == [1, 1, 1]
+    for zones, slots in ((1000, 8760), (4000, 168), (7000, 168)):
+        chosen = affordable_slots(zones, slots)
+        assert 0 < len(chosen) < slots
+        assert len(set(np.diff(chosen))) <= 1
+        assert len(set(chosen % 24)) == min(24, len(chosen))
+    assert list(affordable_slots(50, 3)) == [0, 1, 2]
 
 
 def test_large_maps_stay_exact():
@@ -274,15 +236,6 @@ def test_large_maps_stay_exact():
     exact[:, :19] = rng.poisson(9, (20, 19))
     released = np.roll(exact, 1, axis=1)
     assert emd_m(exact.reshape(-1, 1), released.reshape(-1, 1), xy) == pytest.approx([100.0])
-
-
-def test_affordable_slots_spread_over_the_day():
-    for zones, slots in ((1000, 8760), (4000, 168), (7000, 168)):
-        chosen = affordable_slots(zones, slots)
-        assert 0 < len(chosen) < slots
-        assert len(set(np.diff(chosen))) <= 1
-        assert len(set(chosen % 24)) == min(24, len(chosen))
-    assert list(affordable_slots(50, 3)) == [0, 1, 2]
 
 
 @for_each(
@@ -300,14 +253,12 @@ def test_maps_that_make_no_sense_are_refused(code, arguments):
     assert caught.value.code == code
 
 
-def test_a_solver_that_stops_early_is_an_error(monkeypatch):
+def test_a_solver_that_stops_early_or_a_flow_that_is_not_the_best_is_an_error(monkeypatch):
     exact, released, xy = maps(60, 1)
     monkeypatch.setattr(density, "MAX_ITERATIONS", 3)
     with pytest.warns(UserWarning, match="numItermax"), pytest.raises(PlanError, match="emd-not-solved"):
         emd_m(exact, released, xy)
 
-
-def test_a_flow_that_is_not_the_best_is_an_error(monkeypatch):
     class Wrong:
         @staticmethod
         def emd2(give, take, metres, **_):

@@ -60,21 +60,15 @@ def test_top_patterns_against_counting(shortest, longest, count):
         assert top_patterns(paths_of(*trips), shortest, longest, count) == expected
 
 
-def test_top_patterns_on_a_grid_whose_cells_to_the_fifth_do_not_fit_a_word():
+def test_patterns_end_with_their_trip_also_on_the_largest_grid():
+    assert top_patterns(paths_of([0, 1], [2, 3])) == [((0, 1), 1), ((2, 3), 1)]
+    assert top_patterns(paths_of()) == []
+    assert top_patterns(paths_of([3], [4])) == []
+    assert top_patterns(paths_of([3, 4]), 3, 5) == []
     grid = CellGrid(box=(0.0, 0.0, 1.0, 1.0), columns=4096, rows=4096, planar=True)
     corner = grid.count - 1
     trips = [[corner, corner - 1, corner, corner - 4096, corner - 4097], [corner - 1, corner, corner - 4096]]
     assert top_patterns(paths_of(*trips, grid=grid), 2, 5, 50) == counted(trips, 2, 5, 50)
-
-
-def test_a_pattern_does_not_run_on_into_the_next_trip():
-    assert top_patterns(paths_of([0, 1], [2, 3])) == [((0, 1), 1), ((2, 3), 1)]
-
-
-def test_no_patterns():
-    assert top_patterns(paths_of()) == []
-    assert top_patterns(paths_of([3], [4])) == []
-    assert top_patterns(paths_of([3, 4]), 3, 5) == []
 
 
 @pytest.mark.parametrize("bad", [(1, 5, 10), (3, 2, 10), (2, 5, 0)])
@@ -83,12 +77,22 @@ def test_bad_ranges_are_refused(bad):
         top_patterns(paths_of([0, 1]), *bad)
 
 
-def test_exact_f1():
+def test_exact_and_near_matches_by_hand():
     real, synthetic = [(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1), (1, 2), (9, 8)]
     assert exact_f1(real, synthetic) == pytest.approx(2 * (2 / 4) * (2 / 3) / (2 / 4 + 2 / 3))
     assert exact_f1(real, real) == 1
     assert exact_f1(real, [(8, 9)]) == 0
     assert (exact_f1(real, []), exact_f1([], real), exact_f1([], [])) == (0, 0, 1)
+    row = [(0, 1, 2)]
+    assert frechet_f1(row, [(7, 8, 9)], GRID) == 1  # one row north
+    assert frechet_f1(row, [(14, 15, 16)], GRID) == dtw_f1(row, [(14, 15, 16)], GRID) == 0  # two rows north
+    one_off = [(7, 15, 9)]  # the middle one is two rows north of every cell it can pair with
+    assert (frechet_f1(row, one_off, GRID), dtw_f1(row, one_off, GRID)) == (0, 1)
+    beside = [(2, 10, 18)]  # near only if both go on at once
+    assert frechet_f1([(8, 16, 24)], beside, GRID) == 1
+    assert frechet_f1([(0, 1)], [(0, 8, 1, 2)], GRID) == 1  # a point pairs with several
+    assert frechet_f1(row, [], GRID) == dtw_f1([], row, GRID) == 0
+    assert frechet_f1([], [], GRID) == dtw_f1([], [], GRID) == 1
 
 
 def all_pairings(n, m):
@@ -131,28 +135,3 @@ def test_near_matches_against_all_pairings(kind, function):
         assert function(real, synthetic, GRID) == pytest.approx(expected)
         values.add(round(expected, 6))
     assert len(values) > 3  # neither all nor none match
-
-
-def test_near_matches_by_hand():
-    row = [(0, 1, 2)]
-    assert frechet_f1(row, [(7, 8, 9)], GRID) == 1  # one row north
-    assert frechet_f1(row, [(14, 15, 16)], GRID) == dtw_f1(row, [(14, 15, 16)], GRID) == 0  # two rows north
-    one_off = [(7, 15, 9)]  # the middle one is two rows north of every cell it can pair with
-    assert (frechet_f1(row, one_off, GRID), dtw_f1(row, one_off, GRID)) == (0, 1)
-    beside = [(2, 10, 18)]  # near only if both go on at once
-    assert frechet_f1([(8, 16, 24)], beside, GRID) == 1
-    assert frechet_f1([(0, 1)], [(0, 8, 1, 2)], GRID) == 1  # a point pairs with several
-    assert frechet_f1(row, [], GRID) == dtw_f1([], row, GRID) == 0
-    assert frechet_f1([], [], GRID) == dtw_f1([], [], GRID) == 1
-
-
-def test_looser_matches_never_score_less():
-    for seed in range(6):
-        real = [cells for cells, _ in counted(random_walks(seed, 5), 2, 5, 30)]
-        synthetic = [cells for cells, _ in counted(random_walks(seed + 50, 5), 2, 5, 30)]
-        exact, frechet, dtw = (
-            exact_f1(real, synthetic),
-            frechet_f1(real, synthetic, GRID),
-            dtw_f1(real, synthetic, GRID),
-        )
-        assert exact <= frechet <= dtw

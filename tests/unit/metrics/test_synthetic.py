@@ -68,16 +68,13 @@ def at(cell, grid=GRID):
     return cell % grid.columns, cell // grid.columns
 
 
-def test_jsd_against_scipy():
+def test_jsd_against_scipy_and_of_nothing():
     generator = np.random.default_rng(1)
     for _ in range(20):
         p, q = generator.integers(0, 5, 12), generator.integers(0, 900, 12)
         assert jsd(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-12)
     assert jsd(np.array([[3, 1], [0, 0]]), np.array([[6, 2], [0, 0]])) == 0
     assert jsd(np.array([1, 0]), np.array([0, 7])) == 1
-
-
-def test_jsd_of_nothing():
     nothing, some = np.zeros(3), np.array([0, 2, 1])
     assert (jsd(nothing, some), jsd(some, nothing), jsd(nothing, nothing)) == (1, 1, 0)
     with pytest.raises(PlanError, match="one shape"):
@@ -99,14 +96,11 @@ def test_distances_against_all_pairs(seed):
     assert len(set(np.floor(np.array(reach) / 1000))) > 3
 
 
-def test_distance_bins_by_hand():
+def test_histograms_of_distances_moves_stays_and_times():
     line = CellGrid(box=(0.0, 0.0, 30_000.0, 1_000.0), columns=30, rows=1, planar=True)
     trips = [[(cell, cell, 0) for cell in range(moves + 1)] for moves in (0, 1, 19, 20, 29)]
     assert np.flatnonzero(distance_histogram(made(trips, line))).tolist() == [0, 1, 19]
     assert distance_histogram(made(trips, line))[19] == 3
-
-
-def test_histograms_of_moves_stays_and_times_against_loops():
     trips = random_trips(7, 300, longest=70)
     paths = made(trips)
     assert length_histogram(paths).tolist() == binned([len(trip) - 1 for trip in trips], 41)
@@ -146,15 +140,13 @@ def test_rectangles_against_loops():
         crossing_trips(made(real), Rectangles.of([(0, 10, 0, 1)]))
 
 
-def test_the_floor_of_the_range_error():
+def test_the_floor_of_the_range_error_and_stays_between_extremes():
     real = made([[(0, 0, 0)]] * 300)
     synthetic = made([[(0, 0, 0)], [(5, 0, 0)]])
     corner, empty_corner = Rectangles.of([(0, 1, 0, 1)]), Rectangles.of([(5, 6, 0, 1)])
     assert range_error(real, synthetic, corner) == 0.5  # 150 for 300
     assert range_error(real, synthetic, empty_corner) == 50  # 150 for 0, floor 3
 
-
-def test_stays_between_the_extremes_of_the_real_trips():
     def stays(*steps):
         return made([[(0, 0, step)] for step in steps])
 
@@ -226,7 +218,7 @@ def test_all_figures_of_two_sets():
     assert figures.pattern_f1 < figures.pattern_f1_dtw
 
 
-def test_trips_against_themselves():
+def test_trips_against_themselves_and_without_patterns():
     paths = made(random_trips(13, 80))
     figures = asdict(synthetic_utility(paths, paths))
     assert math.isnan(figures.pop("hour_jsd"))  # no times
@@ -234,9 +226,6 @@ def test_trips_against_themselves():
     for name, value in figures.items():
         perfect = float("f1" in name or name in ("hotspot_ndcg", "kendall_tau"))
         assert value == pytest.approx(perfect), name
-
-
-def test_patterns_may_be_left_out():
     paths = made(random_trips(14, 20))
     figures = asdict(synthetic_utility(paths, paths, patterns=False))
     assert {name for name, value in figures.items() if math.isnan(value)} == {
@@ -246,7 +235,7 @@ def test_patterns_may_be_left_out():
     }
 
 
-def test_start_hours():
+def test_start_hours_and_tides_tell_who_goes_where_when():
     trips = [[(0, 0, 0)]] * 4
     real = replace(made(trips), start_us=np.array([1, 2, 3, 3]) * HOUR_US)
     synthetic = replace(made(trips), start_us=np.array([25, 25, 3, 26]) * HOUR_US + 5)  # a day later
@@ -255,10 +244,7 @@ def test_start_hours():
     slots = np.array([0, 0, 4, 4]), np.array([0, 1, 1, 0])
     expected = jensenshannon([2, 0, 2], [2, 2, 0], base=2) ** 2
     assert synthetic_utility(real, synthetic, start_slots=slots).hour_jsd == pytest.approx(expected)
-
-
-def test_who_goes_where_when():
-    """West at 7 and east at 17, or half of each at both: hours and places alone cannot tell."""
+    # West at 7 and east at 17, or half of each at both: hours and places alone cannot tell.
     west, east = 0, GRID.columns - 1
     trips = [[(west, 0, 0)], [(east, 0, 0)]] * 2
     hours = np.array([7, 17, 7, 17]) * HOUR_US
@@ -283,14 +269,11 @@ def test_one_side_without_trips(swap):
         assert value == float("jsd" in name or name == "visit_error"), name
 
 
-def test_neither_side_has_trips_or_moves():
+def test_neither_side_has_trips_and_grids_must_agree():
     for paths in (made([]), made([[(4, 0, 0)]])):
         figures = synthetic_utility(paths, paths)
         assert (figures.distance_jsd, figures.transition_jsd, figures.range_error) == (0, 0, 0)
         assert (figures.pattern_f1, figures.pattern_f1_dtw, figures.hotspot_ndcg) == (1, 1, 1)
-
-
-def test_grids_and_steps_must_agree():
     paths = made([[(0, 0, 0)]])
     for other in (replace(paths, step_s=30), replace(paths, grid=replace(GRID, columns=8))):
         with pytest.raises(PlanError, match="one grid"):

@@ -56,19 +56,13 @@ def test_spans_count_both_ends_and_samples_weigh_their_box():
     assert figures.per_box.time_min.median == 2
 
 
-def test_a_sample_counts_only_in_a_box_of_its_own_record():
+def test_a_sample_counts_in_the_smallest_box_of_its_own_record():
     assert covering_boxes(SAMPLES, BOXES).tolist() == [0, 0, 0, 1, 2, -1]
     assert suppressed_share(COVERING) == pytest.approx(1 / 6)
     swapped = boxes_of([(1, 1, 3, 5, 6, 5, 8)])
     assert covering_boxes(SAMPLES, swapped).tolist() == [-1, -1, -1, -1, 0, -1]
-
-
-def test_in_time_but_outside_in_space_is_suppressed():
     shrunk = boxes_of([(0, 1, 3, 5, 6, 5, 7)])
     assert covering_boxes(SAMPLES, shrunk).tolist()[:3] == [0, -1, 0]
-
-
-def test_of_overlapping_boxes_the_smallest_counts_and_a_long_one_is_not_forgotten():
     samples = samples_of([(0, 5, 0, 0), (0, 30, 0, 0)])
     boxes = boxes_of([(0, 0, 40, 0, 9, 0, 9), (0, 4, 6, 0, 1, 0, 1), (0, 5, 7, 3, 4, 3, 4)])
     assert covering_boxes(samples, boxes).tolist() == [1, 0]
@@ -112,23 +106,6 @@ def test_a_wrong_number_of_records_or_steps_is_an_error():
         density_error(far, boxes_of([]), cell_cells=1)
 
 
-def test_exact_boxes_have_no_density_error():
-    boxes = Boxes.of(*(getattr(SAMPLES, name) for name in ("user", *"ttxxyy")), records=2)
-    error = density_error(SAMPLES, boxes, cell_cells=5, slot_steps=10)
-    assert (error.relative_error, error.total_variation, error.total_ratio) == (0, 0, 1)
-
-
-def test_a_box_across_borders_is_shared_by_volume():
-    samples = samples_of([(0, 9, 9, 0), (1, 9, 9, 0)])
-    # Steps 8..11 over slots of 10, columns 9..10 over cells of 10: a quarter in each of four, twice.
-    boxes = boxes_of([(0, 8, 11, 9, 10, 0, 0), (0, 8, 11, 9, 10, 1, 1)])
-    grid = CoarseGrid(
-        first_x=0, first_y=0, columns=2, rows=1, first_slot=0, slots=2, cell_cells=10, slot_steps=10
-    )
-    assert box_density(boxes, grid).ravel().tolist() == pytest.approx([1 - 0.75**2] * 4)
-    assert raw_density(samples, grid).ravel().tolist() == [2, 0, 0, 0]
-
-
 def test_density_error_by_hand():
     """One slot: raw 2 users in cell 0, 1 in cell 1. Boxes: one half in each, one exact, one missing."""
     samples = samples_of([(0, 0, 9, 0), (1, 0, 0, 0), (2, 0, 10, 0)], users=3, steps=10)
@@ -137,6 +114,14 @@ def test_density_error_by_hand():
     assert error.relative_error == pytest.approx((0.5 + 0.5) / 3)
     assert error.total_variation == pytest.approx(2 / 3 * 0 + abs(1.5 / 2 - 2 / 3))
     assert error.total_ratio == pytest.approx(2 / 3)
+    samples = samples_of([(0, 9, 9, 0), (1, 9, 9, 0)])
+    # Steps 8..11 over slots of 10, columns 9..10 over cells of 10: a quarter in each of four, twice.
+    boxes = boxes_of([(0, 8, 11, 9, 10, 0, 0), (0, 8, 11, 9, 10, 1, 1)])
+    grid = CoarseGrid(
+        first_x=0, first_y=0, columns=2, rows=1, first_slot=0, slots=2, cell_cells=10, slot_steps=10
+    )
+    assert box_density(boxes, grid).ravel().tolist() == pytest.approx([1 - 0.75**2] * 4)
+    assert raw_density(samples, grid).ravel().tolist() == [2, 0, 0, 0]
 
 
 def test_maps_by_hour_are_means_over_days(monkeypatch):

@@ -260,7 +260,7 @@ def test_unevenness_is_what_regions_show(uneven):
     assert np.sqrt(unevenness(clipped, noisy) / STAYS) == pytest.approx(uneven, abs=0.012, rel=0.25)
 
 
-def test_unevenness_is_the_usual_where_regions_are_noise_or_nobody_is_there():
+def test_unevenness_counts_where_it_clearly_shows():
     _, clipped, noisy = regional(2, 3e4, 0.1)
     assert unevenness(clipped, noisy) == pytest.approx(STAYS * USUAL_UNEVEN, rel=0.2)
     assert unevenness(clipped * 0, noisy) == STAYS * USUAL_UNEVEN

@@ -1,5 +1,6 @@
 """The model behind bridges: masses, probabilities and ends, from tables that are said."""
 
+import itertools
 from dataclasses import replace
 from datetime import datetime
 
@@ -127,3 +128,16 @@ def test_ends_follow_flows_between_regions():
     begin, end = fitted(replace(noisy, stay_places=even), by_distance=False)._draw_ends(5000, 1)
     seen = np.bincount(region[begin] * 2 + region[end], minlength=4) / 5000
     assert seen == pytest.approx([0, 0.75, 0.25, 0], abs=0.03)
+
+
+def test_numbers_are_all_that_was_bought():
+    ways = {"starts": (table(36, 1), table(36, 2)), "ends": (table(36, 3), table(36, 4))}
+    noisy = movement(turns=table(64, 7), sides=(1, 1), region_of_cell=np.arange(36), **ways)
+    numbers = fitted(noisy).numbers()
+    for name in ("moves", "lengths", "stays", "stay_places", "turns"):
+        assert np.array_equal(numbers.pop(name), getattr(noisy, name).values), name
+    for name, way in itertools.product(("starts", "ends"), (0, 1)):
+        assert np.array_equal(numbers.pop(f"{name}_{way}"), getattr(noisy, name)[way].values), name
+    for name in ("trips", "region_of_cell", "tide_region_of_cell"):
+        assert np.array_equal(np.ravel(numbers.pop(name)), np.ravel(getattr(noisy, name))), name
+    assert not numbers

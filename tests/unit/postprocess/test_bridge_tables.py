@@ -358,7 +358,7 @@ def test_the_fall_is_found_and_guessed_where_noise_hides_it(fall):
     assert fall_of(noisy_of(rows, 1.0, 100.0), BINS) == 0.8
 
 
-def test_bins_are_drawn_as_their_row_says():
+def test_bins_are_drawn_as_their_row_says_and_follow_from_the_seed():
     rows = rows_of(6) * np.linspace(0.2, 3, CLASSES)[:, None]  # rows need not sum to 1
     rows[:, 3] = 0.0
     which = np.repeat([0, 5, 11], 40_000)
@@ -371,3 +371,7 @@ def test_bins_are_drawn_as_their_row_says():
         rest = [seen[~kept].sum()], [share[~kept].sum()]
         seen, share = np.append(seen[kept], rest[0]), np.append(share[kept], rest[1])
         assert stats.chisquare(seen[share > 0], share[share > 0]).pvalue > ALARM
+    which = np.zeros(500, np.int64)
+    one, again, other = (drawn(rows_of(1), which, 0.7, seed, 21) for seed in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)

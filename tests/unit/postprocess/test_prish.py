@@ -1,4 +1,6 @@
-"""PriSH's update by hand on small grids: scaling inside, repair at the border, what is left alone."""
+"""PriSH's update by hand on small grids: scaling inside, repair at the border, what is left alone.
+DQAM's regions and update: brute-force quadtrees, factors by hand.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,15 @@ from shoal_baselines.postprocess.prish import (
     repair_border,
     scale_inside,
     uniform_model,
+)
+from shoal_baselines.postprocess.regions import (
+    POWER,
+    DqamLearner,
+    blocks,
+    depth_of,
+    mean_of_children,
+    regions,
+    scale_regions,
 )
 
 
@@ -77,7 +88,7 @@ def test_one_update_by_hand():
     assert 2 < learner.estimates()[0] < 6
 
 
-def test_gaps_within_the_noise_are_left_alone_and_answers_are_cut():
+def test_gaps_within_the_noise_are_left_alone_and_borders_repaired():
     given = Rectangles.of([(0, 1, 0, 2), (0, 2, 0, 2)])
     learner = PrishLearner(two_by_two(), given, trips=8.0, deviation=10.0)
     learner.learn(0, 2.0)
@@ -85,9 +96,6 @@ def test_gaps_within_the_noise_are_left_alone_and_answers_are_cut():
     learner.learn(1, 1e9)
     assert learner.noisy == [2.0, 8.0]
     assert learner.model.faces.tolist() == two_by_two().faces.tolist()
-
-
-def test_without_repair_borders_are_violated_and_with_it_not():
     start = model_of(np.full((4, 4), 3.0), np.full((4, 3), 2.9), np.full((3, 4), 0.5))
     given = Rectangles.of([(1, 3, 1, 3), (0, 2, 0, 2)])
     learner = PrishLearner(start.copy(), given, trips=start.whole(), deviation=0.0)
@@ -104,3 +112,85 @@ def test_the_uniform_start_has_all_trips_and_no_violation(shape, cells):
     assert model.whole() == pytest.approx(50.0)
     assert violations(*parts(model))[0] == 0
     assert (model.faces > 0).all()
+
+
+def by_recursion(shape, first, last, costs, threshold):
+    """Algorithm 5 cell by cell: the block (level, row, column) each cell ends in."""
+    depth = depth_of(shape)
+
+    def leaf(row, column, level):
+        size = depth - level
+        block = (row >> size), (column >> size)
+        if level == last:
+            return level, *block
+        children = [
+            costs[level + 1][(2 * block[0] + y) * 2 ** (level + 1) + 2 * block[1] + x]
+            for y in (0, 1)
+            for x in (0, 1)
+        ]
+        if costs[level][block[0] * 2**level + block[1]] - sum(children) / 4 <= threshold:
+            return level, *block
+        return leaf(row, column, level + 1)
+
+    return [leaf(row, column, first) for row in range(shape[0]) for column in range(shape[1])]
+
+
+@for_each("shape", [(8, 8), (5, 7), (1, 6), (16, 3)])
+@for_each("first", [0, 1, 2])
+def test_regions_are_the_leaves_of_the_recursion(shape, first):
+    generator = np.random.default_rng(first)
+    last, ends = depth_of(shape), set()
+    for _ in range(5):
+        costs = {level: generator.normal(last - level, 3, 4**level) for level in range(last + 1)}
+        gaps = [costs[level] - mean_of_children(costs[level + 1], level) for level in range(first, last)]
+        found = regions(shape, first=first, gaps=gaps, threshold=0.4)
+        leaves = by_recursion(shape, first, last, costs, 0.4)
+        assert len(set(zip(found.tolist(), leaves, strict=True))) == len(set(leaves)) == found.max() + 1
+        ends |= {level for level, *_ in leaves}
+    assert len(ends) > 1  # some blocks split, some did not
+
+
+def test_edges_move_with_the_lesser_side_and_dense_regions_weigh_more():
+    model = TripModel(np.full((2, 3), 8.0), np.full((2, 2), 4.0), np.full((1, 3), 4.0))
+    factor = np.array([[2.0, 0.5, np.nan]] * 2)
+    scale_regions(model, factor)
+    assert model.faces.tolist() == [[16, 4, 8]] * 2
+    assert model.east.tolist() == [[2, 4]] * 2
+    assert model.north.tolist() == [[8, 2, 4]]
+    learner = learner_of([30, 5, 5, 0])
+    weights = learner.weights(np.array([0, 1, 2]))
+    assert weights[0] / weights[1] == pytest.approx(6**POWER)
+    assert (weights * [30, 5, 5]).sum() / 40 == pytest.approx(1.0)
+    assert learner_of([-1, 0, 0, 0]).weights(np.array([0, 3])).tolist() == [1.0, 1.0]
+    assert blocks((3, 5), 1).reshape(3, 5).tolist() == [[0, 0, 0, 0, 1]] * 3
+    assert blocks((2, 2), 1).tolist() == [0, 1, 2, 3]
+    assert blocks((3, 5), depth_of((3, 5))).size == len(set(blocks((3, 5), 3).tolist()))
+
+
+def learner_of(mass, **more):
+    given = Rectangles.of([(0, 1, 0, 1), (0, 3, 0, 3)])
+    region = blocks((4, 4), 1)
+    start = uniform_model((4, 4), 40.0, 3.0)
+    return DqamLearner(start, region, np.array(mass, float), given, 40.0, 0.0, **more)
+
+
+def test_the_whole_region_moves_where_one_cell_is_asked(monkeypatch):
+    monkeypatch.setattr("shoal_baselines.postprocess.regions.SWEEPS", 1)
+    learner = learner_of([10, 10, 10, 10])
+    before, estimate = learner.model.faces.copy(), learner.estimates()[0]
+    learner.learn(0, 20.0)
+    ratio = learner.model.faces / before
+    assert np.unique(ratio[:2, :2].round(9)).size == 1
+    assert np.unique(ratio[2:].round(9)).size == 1
+    assert ratio[0, 0] / ratio[3, 3] == pytest.approx(math.exp((20 - estimate) / 80))
+    assert learner.model.whole() == pytest.approx(40.0)
+
+
+def test_output_is_consistent_after_scaling_down_and_without_repair_it_is_not():
+    start = TripModel(np.full((4, 4), 3.0), np.full((4, 3), 2.9), np.full((3, 4), 0.5))
+    given = Rectangles.of([(0, 2, 0, 2)])
+    mass = np.full(4, start.whole() / 4)
+    learner = DqamLearner(start.copy(), blocks((4, 4), 1), mass, given, start.whole(), 0.0)
+    learner.learn(0, 0.0)
+    assert violations(learner.model.faces, learner.model.east, learner.model.north)[0] == 0
+    assert learner.without_repair(start) > 0

@@ -1,19 +1,25 @@
-"""From noisy totals and shapes to zones: exact without noise, mass kept, non-negative, honest intervals."""
+"""From noisy totals and shapes to zones: exact without noise, mass kept, non-negative, honest intervals.
+Night fits: as good as scipy's least squares, only on whole nights of the local clock, non-negative.
+"""
 
 import numpy as np
 import pytest
-import scipy.sparse
+from scipy.optimize import least_squares
+from tests import worlds
 from tests.loops import for_each
+from tests.worlds import weights_of
 
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights, Setting
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal_baselines.postprocess.scheme import (
     NoisyScheme,
     NoisyTotals,
     cluster_shapes,
     finish_scheme,
-    misfit_squared,
+    fit_exponential,
+    nights_of,
     shape_variance,
+    smooth_nights,
 )
 from shoal_baselines.space.cover import minimum_cover
 
@@ -21,21 +27,14 @@ DAY = Clock(start="2026-03-02T00:00", end="2026-03-03T00:00", time_zone="UTC")
 
 
 def setting_of(weights, clock=DAY):
-    zones, places = weights.shape
-    rng = np.random.default_rng(0)
-    return Setting(
-        weights=weights,
-        zone_xy_m=rng.uniform(0, 1000, (zones, 2)),
-        place_xy_m=rng.uniform(0, 1000, (places, 2)),
-        clock=clock,
-    )
+    return worlds.setting_of(weights, clock)
 
 
 def random_weights(seed, zones=9, places=7):
     rng = np.random.default_rng(seed)
     shape = (zones, places)
     matrix = np.where(rng.random(shape) < 0.35, rng.integers(1, LATTICE // zones, shape), 0)
-    return AreaWeights(matrix=scipy.sparse.csr_array(matrix), lattice=LATTICE, lost=np.zeros(places))
+    return weights_of(matrix)
 
 
 def noisy(visits, cluster_of, series, k=None, deviation=0.0, totals_deviation=0.0):
@@ -100,12 +99,11 @@ def test_one_slot_and_few_cells(cells, total):
 
 
 def test_zones_that_no_site_reaches_are_certain_zeros():
-    matrix = scipy.sparse.csr_array(np.array([[LATTICE], [0]]))
-    setting = setting_of(AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(1)))
+    setting = setting_of(weights_of([[LATTICE], [0]]))
     estimate = finish_scheme(noisy([50.0], [0], np.ones((1, 24)), deviation=1.0), setting)
     assert (estimate.people[1] == 0).all()
     assert (estimate.high[1] == 0).all()
-    nowhere = setting_of(AreaWeights(matrix=matrix * 0, lattice=LATTICE, lost=np.zeros(1)))
+    nowhere = setting_of(weights_of([[0], [0]]))
     nobody = finish_scheme(noisy([], np.zeros(0, int), np.zeros((0, 24))), nowhere)
     assert nobody.people.shape == (2, 24)
     assert not nobody.high.any()
@@ -120,18 +118,6 @@ def test_shape_variance_is_that_of_simulated_noise():
     seen = scipy.fft.idct(coefficients, type=2, norm="ortho", axis=1).var(axis=0)
     scheme = noisy([10.0], [0], np.full((1, 24), 100.0), k=[5], deviation=3.0)
     np.testing.assert_allclose(shape_variance(scheme)[0] * 2400.0**2, seen, rtol=0.1)
-
-
-def test_misfit_falls_with_clusters_and_is_nothing_where_none_were_merged():
-    rng = np.random.default_rng(2)
-
-    def misfit(clusters, cells=200):
-        series = rng.uniform(10, 30, (clusters, 24))
-        scheme = noisy(np.ones(cells), np.arange(cells) % clusters, series)
-        return misfit_squared(scheme, series / series.sum(axis=1, keepdims=True))
-
-    few, some, many, all_cells = (misfit(n) for n in (1, 20, 150, 200))
-    assert few > 1.5 * some > 3 * many > all_cells == 0
 
 
 @pytest.mark.parametrize("mean", [3.0, 60.0])
@@ -153,3 +139,59 @@ def test_intervals_cover_the_truth_of_the_model(mean):
     estimate = finish_scheme(scheme, setting, nights=False)
     inside = (estimate.low <= truth) & (truth <= estimate.high)
     assert 0.93 < inside.mean() < 0.975
+
+
+WEEK = Clock.week("2026-03-02", "Europe/Paris")
+
+
+@for_each("seed", range(15))
+def test_fit_is_the_least_squares_fit(seed):
+    rng = np.random.default_rng(seed)
+    x = np.arange(5.0)
+    y = np.maximum(rng.uniform(5, 100) * np.exp(rng.uniform(-0.8, 0.8) * x) + rng.normal(0, 5, 5), 0)
+    ours = ((fit_exponential(x, y[None])[0] - y) ** 2).sum()
+    theirs = min(
+        2 * least_squares(lambda p: p[0] * np.exp(p[1] * x) - y, [y.mean() + 0.1, b], max_nfev=2000).cost
+        for b in (-0.5, 0.0, 0.5)
+    )
+    assert ours <= theirs * (1 + 1e-6) + 1e-9
+
+
+def test_exponentials_zeros_and_spikes_are_fitted():
+    x = np.arange(5.0)
+    y = 40 * np.exp(-0.7 * x)
+    np.testing.assert_allclose(fit_exponential(x, y[None])[0], y, rtol=1e-6)
+    x = np.arange(5.0)
+    rows = np.vstack([np.zeros(5), np.eye(5) * 7, [[1e12, 0, 0, 0, 0]]])
+    fitted = fit_exponential(x, rows)
+    assert np.isfinite(fitted).all()
+    assert (fitted >= 0).all()
+    assert (fitted[0] == 0).all()
+
+
+def test_hours_of_day_are_left_alone_and_nights_are_smoothed():
+    series = np.random.default_rng(1).uniform(1, 9, (4, 168))
+    smooth = smooth_nights(series, WEEK)
+    night = np.isin(WEEK.hours_local, range(6))
+    assert (smooth[:, ~night] == series[:, ~night]).all()
+    assert (smooth[:, night] != series[:, night]).all()
+    assert len(nights_of(WEEK)) == 7
+
+
+CLOCKS = {
+    "two-hour slots": (Clock.week("2026-03-02", "UTC", slot_minutes=120), 0),
+    "half hours": (Clock.week("2026-03-02", "UTC", slot_minutes=30), 7),
+    "spring forward": (Clock.week("2026-03-23", "Europe/Paris"), 6),
+    "autumn back": (Clock.week("2026-10-19", "Europe/Paris"), 6),
+    "starts at 3 h": (Clock(start="2026-03-02T03:00", end="2026-03-04T05:00", time_zone="UTC"), 1),
+    "one slot": (Clock(start="2026-03-02T00:00", end="2026-03-02T01:00", time_zone="UTC"), 0),
+    "a noon": (Clock(start="2026-03-02T10:00", end="2026-03-02T14:00", time_zone="UTC"), 0),
+}
+
+
+@for_each("name", CLOCKS)
+def test_only_whole_nights_of_the_clock_count(name):
+    clock, nights = CLOCKS[name]
+    assert len(nights_of(clock)) == nights
+    series = np.random.default_rng(1).uniform(1, 9, (2, clock.slots))
+    assert (smooth_nights(series, clock) == series).all() == (nights == 0)

@@ -13,12 +13,9 @@ from shoal.privacy.accounting import NANO, Loss, epsilon_for
 from shoal.privacy.guarantee import Guarantee, Unit
 
 
-def test_a_pure_loss_promises_delta_zero_whatever_was_asked():
+def test_a_loss_promises_its_epsilon_and_the_delta_it_needs():
     promise = Guarantee.of(Loss.pure(NANO), delta=1e-6, unit=Unit())
     assert (promise.epsilon, promise.delta) == (1.0, 0.0)
-
-
-def test_an_approximate_loss_promises_the_converted_epsilon():
     promise = Guarantee.of(Loss(24_000_000), delta=1e-6, unit=Unit())
     assert promise.epsilon == epsilon_for(24_000_000, 1e-6)
     assert promise.delta == 1e-6
@@ -27,6 +24,8 @@ def test_an_approximate_loss_promises_the_converted_epsilon():
         "For any set of possible outputs, adding or removing one user changes its probability by at most a "
         f"factor of e^{epsilon} (epsilon = {epsilon}), plus delta = 0.000001. An adversary"
     )
+    with pytest.raises(ValueError, match="needs a delta"):
+        Guarantee.of(Loss(1000), delta=None, unit=Unit())
 
 
 @for_each(("epsilon", "delta"), [(0.1, 0), (1.0, 1e-6), (1.0, 0.1), (3.5, 1e-3), (12.0, 0)])
@@ -44,31 +43,21 @@ def test_even_odds_are_those_of_the_trade_off_function(epsilon, delta):
     assert attained - 1e-12 <= claimed < attained + 1e-4
 
 
-def test_even_odds_of_extreme_promises_round_up():
+def test_extreme_promises_and_those_of_the_first_version_are_written_out():
     assert guarantee.largest_accuracy(1e9, 0.0) == 1
     assert guarantee.largest_accuracy(1e-9, 0.0) == Decimal("0.5001")
     assert guarantee.largest_accuracy(1e-9, 0.5) == Decimal("0.7501")
-
-
-def test_a_pure_promise_has_no_delta_and_a_tiny_one_keeps_its_exponent():
     assert "(epsilon = 1). An adversary" in guarantee.promise(1, 0, "trip")
     assert "e (epsilon = 1), plus delta = 1e-12." in guarantee.promise(1, 1e-12, "trip")
     assert "delta = 0.00000123." in guarantee.promise(1, 1.23e-6, "trip")
-
-
-def test_the_first_version_of_the_sentence_is_kept():
+    assert "is right at most 75.8 % of" in guarantee.promise(1, 0.1, "trip")
     assert guarantee.promise(0.5, 1e-6, "user", 1) == (
         "Adding or removing one user changes the probability of any output by a factor of at most e^0.5, "
         "but for a chance of 1e-06."
     )
 
 
-def test_an_approximate_loss_needs_a_delta():
-    with pytest.raises(ValueError, match="needs a delta"):
-        Guarantee.of(Loss(1000), delta=None, unit=Unit())
-
-
-def test_the_manifest_says_the_same_as_the_object():
+def test_the_manifest_says_the_same_and_another_unit_is_never_called_a_user():
     promise = Guarantee.of(Loss(24_000_000), delta=1e-6, unit=Unit("vehicle-day"))
     assert promise.to_manifest() == {
         "kind": "differential privacy",
@@ -81,14 +70,11 @@ def test_the_manifest_says_the_same_as_the_object():
     }
     assert "one vehicle-day" in promise.sentence
     assert "user" not in promise.sentence
+    assert "not a person" in Unit("trip", "journey").sentence
+    assert "user" not in Unit("trip", "journey").sentence
 
 
 @for_each("name", ["", "   ", "\t", "user\n", "a\nb"])
 def test_a_unit_has_a_name_on_one_line(name):
     with pytest.raises(PlanError, match="unit-name"):
         Unit(name)
-
-
-def test_another_unit_is_never_called_a_user_or_a_person():
-    assert "not a person" in Unit("trip", "journey").sentence
-    assert "user" not in Unit("trip", "journey").sentence

@@ -196,12 +196,19 @@ def test_preflight_raises_what_release_would_and_leaves_nothing(ledger, asked, t
     preflight(ledger, asked)  # stored before: free, although its folder exists
 
 
-def test_tuning_is_carried_into_the_manifest(ledger, asked) -> None:
+def test_tuning_is_carried_and_seeded_runs_are_the_owners(ledger, asked, tmp_path):
     ledger.remember_tuning("town", "ell chosen on raw counts")
     release(ledger, asked, build)
     found = check_release(asked.out).manifest
     assert found is not None
     assert found.tuned_on_private_data == "recorded"
+    owners = tmp_path / "owners"
+    owners.mkdir()
+    out = write_for_owner(owners / "seeded", lambda folder: manifest(reproducible=True))
+    assert check_release(out).problems == ()
+    with pytest.raises(GuaranteeError, match="not-seeded"):
+        write_for_owner(owners / "second", lambda folder: manifest())
+    assert [path.name for path in owners.iterdir()] == ["seeded"]
 
 
 def test_a_release_that_is_not_private_is_listed_and_costs_nothing(ledger, asked) -> None:
@@ -220,14 +227,6 @@ def test_a_release_that_is_not_private_is_listed_and_costs_nothing(ledger, asked
     assert [note["kind"] for note in ledger.state().population("town").notes] == ["listing"]
     with pytest.raises(GuaranteeError, match="manifest-kind"):
         release(ledger, with_(asked, key="2", out=asked.out.parent / "2"), lambda folder: manifest())
-
-
-def test_seeded_run_is_written_for_the_owner_only(tmp_path: Path) -> None:
-    out = write_for_owner(tmp_path / "owner", lambda folder: manifest(reproducible=True))
-    assert check_release(out).problems == ()
-    with pytest.raises(GuaranteeError, match="not-seeded"):
-        write_for_owner(tmp_path / "second", lambda folder: manifest())
-    assert [path.name for path in tmp_path.iterdir()] == ["owner"]
 
 
 def test_the_owners_folder_notices_an_older_ledger(ledger, asked, tmp_path) -> None:

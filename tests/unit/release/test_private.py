@@ -1,5 +1,12 @@
-"""Files of the owner: what another account prepared under their names is never written to."""
+"""Files of the owner: what another account prepared under their names is never written to.
+Text of the owner's in public files acts on nothing: no formula, no markup, no heading.
+Tampered metadata of published files is refused with a clear error, never an internal one.
+"""
 
+from __future__ import annotations
+
+import csv
+import json
 import os
 import re
 import stat
@@ -8,19 +15,29 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import shapely
+from tests.loops import for_each
 
 import shoal
 from shoal.attacks.runs.findings import write_findings
-from shoal.errors import OutputError
+from shoal.errors import OutputError, SourceError
+from shoal.kinds.density.published import read_density, write_density
 from shoal.kinds.density.report import write_exact
 from shoal.kinds.run import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save_block as save_block
 from shoal.kinds.trajectories.blocks import _save_windows as save_state
 from shoal.kinds.trajectories.build import write_private
 from shoal.kinds.trajectories.published import write_key
+from shoal.release.histogram_files import read_histogram
 from shoal.release.page.page import write_page
+from shoal.release.readme import as_plain
 from shoal.release.staging import private_file
+from shoal.release.trip_files import TripColumns, read_synthetic
+from shoal.space.clock import Clock
+from shoal.space.places import Zones
+from shoal.stages.noisy import DensityEstimate
 from shoal.stages.trajectories import Boxes
 from shoal.studio.workspace import write_json
 
@@ -120,3 +137,92 @@ def test_only_files_with_a_name_of_their_own_are_opened_for_creation():
         if "O_CREAT" in line and not re.search(r"O_EXCL|\.lock", line)
     }
     assert found == set()
+
+
+def test_formulas_in_ids_are_text_in_csv_and_themselves_in_parquet(tmp_path):
+    ids = ("=1+1", "+a", "-b", "@c", "plain", "a=b")
+    zones = Zones(ids=ids, names=ids, geometry=np.array([shapely.box(k, 0, k + 1, 1) for k in range(6)]))
+    clock = Clock(start="2026-03-02", end="2026-03-03", time_zone="UTC", slot_minutes=720)
+    people = np.full((6, 2), -0.5)
+    write_density(tmp_path, DensityEstimate(people=people, low=people, high=people), zones, clock)
+    with open(tmp_path / "density.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["zone"] for row in rows[::2]] == ["'=1+1", "'+a", "'-b", "'@c", "plain", "a=b"]
+    assert {row["people"] for row in rows} == {"-0.5"}  # numbers stay numbers
+    assert pq.read_table(tmp_path / "density.parquet")["zone"].to_pylist()[::2] == list(ids)
+    assert read_density(tmp_path, 6, 2).people.shape == (6, 2)
+
+
+@for_each(
+    ("text", "shown"),
+    [
+        ("paris-2026", "paris-2026"),
+        ("<script>x</script>", "&lt;script&gt;x&lt;/script&gt;"),
+        ("[a](http://b)", "\\[a\\](http://b)"),
+        ("a\n# b", "a \\# b"),
+        ("`a` | *b*", "\\`a\\` \\| \\*b\\*"),
+    ],
+)
+def test_markup_is_escaped(text, shown):
+    assert as_plain(text) == shown
+
+
+def test_columns_named_like_formulas_and_other_tables_are_not_taken(tmp_path):
+    assert TripColumns.like({"user": "=cmd"}, planar=False).user == "user"
+    assert TripColumns.like({"user": "imsi"}, planar=False).user == "imsi"
+    from shoal.errors import SourceError
+
+    (tmp_path / "density.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(SourceError, match="not-a-density"):
+        read_density(tmp_path, 6, 2)
+
+
+RELEASES = Path(__file__).parents[2] / "golden" / "v1" / "releases"
+HUGE = 10**30
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": HUGE}, {"columns": 1e999}, {"rows": -1}, {"rows": 4096, "columns": 4096}, {"box": None},
+        {"box": [0, 0, 1e300, 1e300]}, {"box": [0, 0, 1, HUGE**20]}, {"trips": None}, {"trips": "many"},
+        {"trips": float("nan")}, {"columns": [1]}, {"planar": None, "columns": {}},
+    ],
+)  # fmt: skip
+def test_a_histogram_with_another_description(tmp_path, change):
+    table = pq.read_table(RELEASES / "histogram-boxes" / "histogram.parquet")
+    about = json.loads(table.schema.metadata[b"shoal.histogram"]) | change
+    path = tmp_path / "histogram.parquet"
+    pq.write_table(table.replace_schema_metadata({b"shoal.histogram": json.dumps(about)}), path)
+    with pytest.raises(SourceError, match="not-a-histogram"):
+        read_histogram(path)
+
+
+@pytest.mark.parametrize("content", [b"[1, 2]", b"\xff", b"[" * 100_000, b"7"])
+def test_a_histogram_beside_a_manifest_that_is_none(tmp_path, content):
+    (tmp_path / "histogram.parquet").write_bytes(
+        (RELEASES / "histogram-boxes" / "histogram.parquet").read_bytes()
+    )
+    (tmp_path / "manifest.json").write_bytes(content)
+    with pytest.raises(SourceError, match="not-a-release"):
+        read_histogram(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"grid": None},
+        {"step_s": "x"},
+        {"trips": 1e999},
+        {"time": 5},
+        {"time": "user"},
+        {"grid": {"box": HUGE}},
+    ],
+)
+def test_trips_with_another_description(tmp_path, change):
+    table = pq.read_table(RELEASES / "synthetic-bridges" / "trips.parquet")
+    about = json.loads(table.schema.metadata[b"shoal.synthetic"]) | change
+    path = tmp_path / "trips.parquet"
+    pq.write_table(table.replace_schema_metadata({b"shoal.synthetic": json.dumps(about)}), path)
+    with pytest.raises(SourceError, match="not-synthetic"):
+        list(read_synthetic(path).batches())

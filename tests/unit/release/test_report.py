@@ -76,6 +76,12 @@ def test_values_in_the_page_are_the_arrays_that_came_in():
     text = json_for_script({"a": np.array([1.5, np.nan]), "b": np.int64(3), "c": (float("inf"), "<&>")})
     assert json.loads(text) == {"a": [1.5, None], "b": 3, "c": [None, "<&>"]}
     assert not set("<>&") & set(text)
+    inputs = report_inputs(square_zones(["a", "b"]))
+    exact, released = inputs.exact, inputs.released
+    payload = payload_of(density.density_report_html(inputs))
+    assert payload["byZone"]["exactTotal"] == pytest.approx(exact.sum(axis=1).tolist())
+    assert payload["byZone"]["releasedTotal"] == pytest.approx(released.sum(axis=1).tolist())
+    assert payload["bySlot"]["bias"] == pytest.approx((released.sum(axis=0) / exact.sum(axis=0) - 1).tolist())
 
 
 def test_guarantee_and_figures_come_from_the_objects():
@@ -129,16 +135,6 @@ def test_nobody_and_parts_of_the_slots_are_said(monkeypatch):
     assert "Computed on 2 of 48 slots" in page
 
 
-def test_a_long_window_is_drawn_in_part_and_says_so(monkeypatch):
-    monkeypatch.setattr(density, "MAX_DRAWN_VALUES", 20)
-    page = density.density_report_html(report_inputs(square_zones(["a", "b"])))
-    payload = payload_of(page)
-    assert payload["slots"] == 10
-    assert len(base64.b64decode(payload["values"]["exact"])) == 2 * 10 * 4
-    assert len(payload["city"]["exact"]) == 48
-    assert "first 10 of 48 slots" in page
-
-
 def test_shapes_keep_their_proportions_and_shared_borders():
     drawn = drawn_zones(square_zones(["a", "b"]))
     # Two squares of degrees side by side at 48.8 north: cos(48.805 degrees) = 0.6586 as wide as high, twice.
@@ -151,7 +147,7 @@ def test_shapes_keep_their_proportions_and_shared_borders():
     assert drawn["stepsPerKm"] * 0.02 * 111.32 * 0.6586 == pytest.approx(GRID_STEPS, rel=1e-3)
 
 
-def test_planar_zones_parts_holes_and_no_shape_are_drawn():
+def test_planar_zones_parts_holes_overlaps_and_no_shape_are_drawn():
     ring = shapely.box(0, 0, 3000, 3000).difference(shapely.box(1000, 1000, 2000, 2000))
     two = shapely.MultiPolygon([shapely.box(3000, 0, 4000, 1000), shapely.box(3000, 2000, 4000, 3000)])
     zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array([ring, two], dtype=object), crs=None)
@@ -162,9 +158,12 @@ def test_planar_zones_parts_holes_and_no_shape_are_drawn():
     zones = Zones(ids=("a",), names=("a",), geometry=np.array([shapely.Polygon()], dtype=object), crs=None)
     drawn = drawn_zones(zones)
     assert (drawn["rings"], drawn["xy"], drawn["width"], drawn["height"]) == ([[]], "", 1, 1)
+    shapes = [shapely.box(0, 0, 2, 2), shapely.box(1, 1, 3, 3)]
+    zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array(shapes, dtype=object), crs=None)
+    assert drawn_zones(zones)["rings"] == [[4], [4]]
 
 
-def test_words_for_slots_and_ticks():
+def test_long_windows_are_drawn_in_part_with_words_for_slots(monkeypatch):
     starts = density._checked_starts(report_inputs(square_zones(["a"]), slots=72))
     assert slot_word(starts) == "hour"
     assert slot_word(starts[:1]) == "slot"
@@ -172,6 +171,13 @@ def test_words_for_slots_and_ticks():
     assert day_ticks(starts[:1]) == {"slots": [0], "texts": ["Mon 00:00"]}
     assert day_ticks(starts[:24])["texts"] == [f"{hour:02d}:00" for hour in range(0, 24, 3)]
     assert day_ticks(starts[:48])["texts"][4] == "Tue 00:00"
+    monkeypatch.setattr(density, "MAX_DRAWN_VALUES", 20)
+    page = density.density_report_html(report_inputs(square_zones(["a", "b"])))
+    payload = payload_of(page)
+    assert payload["slots"] == 10
+    assert len(base64.b64decode(payload["values"]["exact"])) == 2 * 10 * 4
+    assert len(payload["city"]["exact"]) == 48
+    assert "first 10 of 48 slots" in page
 
 
 @for_each(

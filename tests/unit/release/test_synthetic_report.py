@@ -43,12 +43,16 @@ def page(real, synthetic, **more):
     return synthetic_report_html(inputs)
 
 
-def test_every_figure_has_its_sentence():
+def test_every_figure_has_its_sentence_and_nothing_at_all_a_page():
     html = page(paths(EAST), paths(EAST, NORTH))
     table = html.split("<th>Meaning</th>")[1].split("</table>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")[1:-1]]
     assert len(rows) == len(fields(SyntheticUtility))
     assert all(best in ("0 is best", "1 is best") and sense.endswith(".") for _, _, best, sense in rows)
+    for real, made in ((paths(), paths(EAST)), (paths(EAST), paths()), (paths(), paths())):
+        html = page(real, made)
+        assert payload_of(html)["spread"]["hours"]["bins"] == 24
+    assert "noise alone" in page(paths(), paths(EAST))
 
 
 def test_shares_and_maps_have_one_scale_open_at_the_end():
@@ -99,10 +103,3 @@ def test_ways_are_set_side_by_side_and_replay_is_said():
 
     assert "no more often" in page(paths(EAST), paths(EAST), nearest=near((30, 30)))
     assert "look at them before publishing" in page(paths(EAST), paths(EAST), nearest=near((150, 30)))
-
-
-def test_nothing_at_all_is_a_page_too():
-    for real, made in ((paths(), paths(EAST)), (paths(EAST), paths()), (paths(), paths())):
-        html = page(real, made)
-        assert payload_of(html)["spread"]["hours"]["bins"] == 24
-    assert "noise alone" in page(paths(), paths(EAST))

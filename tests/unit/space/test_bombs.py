@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 from tests.fuzz.maps import PACKAGE
+from tests.worlds import zones_json
 
 SECONDS, MEBIBYTES = 10.0, 1024
 
@@ -151,15 +152,7 @@ def many_names(folder):
 def overlapping(folder):
     path = folder / "z.geojson"
     ring = shapely.get_coordinates(shapely.Point(0, 0).buffer(1, quad_segs=16))
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"zone": str(k)},
-            "geometry": {"type": "Polygon", "coordinates": [(ring + k * 1e-5).tolist()]},
-        }
-        for k in range(4000)
-    ]
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    path.write_text(zones_json((str(k), [(ring + k * 1e-5).tolist()]) for k in range(4000)))
     return "zones", path, "zones-overlap"
 
 

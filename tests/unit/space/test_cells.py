@@ -5,7 +5,6 @@ Rectangles of cells: areas, checks, random ones; and boxes on a map as cells, ag
 Answers of an Euler histogram: direct sums, missing parts, shapes.
 """
 
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +13,7 @@ import shapely
 from pyproj import Geod
 from scipy.stats import chi2
 from tests.loops import for_each
+from tests.worlds import ring_of, zones_json
 
 from shoal.errors import GeometryError, GuaranteeError, PlanError
 from shoal.space.cells import (
@@ -131,11 +131,7 @@ def test_parts_and_holes_and_shapes_that_are_no_area():
 
 def test_a_file_of_polygons_is_one_area(tmp_path):
     path = tmp_path / "two.geojson"
-    features = [
-        {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(shapely.box(*box)))}
-        for box in ((0, 0, 2, 2), (1, 1, 3, 3))
-    ]
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    path.write_text(zones_json([("a", [ring_of(0, 0, 2, 2)]), ("b", [ring_of(1, 1, 3, 3)])]))
     assert read_shape(path, GRID).area == 7
     lonlat = CellGrid(box=(0.0, 0.0, 20.0, 10.0), columns=20, rows=10)
     assert cells_of(read_shape(path, lonlat), lonlat).cells == 7
@@ -320,3 +316,16 @@ def test_parts_of_another_shape_are_refused(name):
     wrong = {**parts(np.random.default_rng(62), 3, 4), name: np.zeros((3, 4))}
     with pytest.raises(GuaranteeError, match="euler-shape"):
         Euler(**wrong)
+
+
+def test_corners_are_inverse_to_placing_and_planar_cells_in_metres():
+    grid = CellGrid(box=SF, columns=256, rows=100)
+    column, row = np.arange(0, 256, 5), np.arange(0, 100, 2)[:1].repeat(52)
+    x, y = grid.corner(column, row)
+    width, height = grid.cell_size
+    u, v, inside = grid.place(x + width / 2, y + height / 2)
+    assert inside.all()
+    assert (u // STEPS).tolist() == column.tolist()
+    assert (v // STEPS).tolist() == row.tolist()
+    assert np.allclose(grid.corner(np.array([256]), np.array([100])), [[-122.36], [37.83]])
+    assert CellGrid(box=(0.0, 0.0, 1000.0, 300.0), columns=10, rows=10, planar=True).cell_m == (100.0, 30.0)

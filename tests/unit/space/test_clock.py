@@ -77,12 +77,15 @@ def test_windows_that_touch_share_one_edge(day, time_zone):
     assert before.edges_us[-1] == after.edges_us[0]
 
 
-def test_slot_of_at_edges_and_outside():
+def test_slots_at_edges_and_a_century_of_minutes(monkeypatch):
     clock = Clock.week("2026-10-19", "Europe/Paris")
     edges = clock.edges_us
     assert clock.slot_of(edges).tolist() == [*range(169), -1]
     assert clock.slot_of(edges - 1).tolist() == [-1, *range(169)]
     assert clock.slot_of(np.array([], np.int64)).dtype == np.int32
+    monkeypatch.setattr("shoal.space.clock._edges", None)
+    with pytest.raises(PlanError, match="clock-slots: the window has 52,596,000 slots of 1 minutes"):
+        Clock(start="2000-01-01", end="2100-01-01", time_zone="Europe/Paris", slot_minutes=1)
 
 
 BAD = {
@@ -113,9 +116,3 @@ def test_bad_clocks(code, change):
     good = {"start": "2026-03-02", "end": "2026-03-09", "time_zone": "Europe/Paris", "slot_minutes": 60}
     with pytest.raises(PlanError, match=code):
         Clock(**{**good, **change})
-
-
-def test_a_century_of_minutes_is_refused_before_its_slots_are_made(monkeypatch):
-    monkeypatch.setattr("shoal.space.clock._edges", None)
-    with pytest.raises(PlanError, match="clock-slots: the window has 52,596,000 slots of 1 minutes"):
-        Clock(start="2000-01-01", end="2100-01-01", time_zone="Europe/Paris", slot_minutes=1)

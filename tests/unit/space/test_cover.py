@@ -6,19 +6,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse
+from tests import worlds
 from tests.loops import for_each
+from tests.worlds import weights_of
 
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights, Setting
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal_baselines.space.cover import Cover, cover_vertices, minimum_cover, neighbour_graph
 
 CLOCK = Clock(start="2026-03-02T00:00", end="2026-03-02T04:00", time_zone="UTC")
-
-
-def weights_of(matrix):
-    matrix = scipy.sparse.csr_array(np.asarray(matrix, np.int64))
-    return AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(matrix.shape[1]))
 
 
 def random_weights(seed, zones, places, density):
@@ -30,14 +27,7 @@ def random_weights(seed, zones, places, density):
 
 
 def setting_of(weights, seed=0):
-    rng = np.random.default_rng(seed)
-    zones, places = weights.shape
-    return Setting(
-        weights=weights,
-        zone_xy_m=rng.uniform(0, 1000, (zones, 2)),
-        place_xy_m=rng.uniform(0, 1000, (places, 2)),
-        clock=CLOCK,
-    )
+    return worlds.setting_of(weights, CLOCK, seed)
 
 
 def smallest_cover_by_hand(matrix):
@@ -112,7 +102,7 @@ def test_a_tie_goes_to_zones_and_a_site_over_small_zones_is_one_cell():
     assert (cover.cell_xy_m == setting.place_xy_m).all()
 
 
-def test_neighbours_hold_the_nearest_and_are_connected():
+def test_neighbours_hold_the_nearest_and_lines_are_joined_along():
     xy = np.random.default_rng(3).uniform(0, 1, (200, 2))
     graph = neighbour_graph(xy)
     dense = graph.toarray()
@@ -121,6 +111,11 @@ def test_neighbours_hold_the_nearest_and_are_connected():
     distance = np.linalg.norm(xy[:, None] - xy[None], axis=2) + np.eye(200) * 9
     assert dense[np.arange(200), distance.argmin(axis=1)].all()
     assert scipy.sparse.csgraph.connected_components(graph)[0] == 1
+    assert neighbour_graph(np.array([(0.0, 0), (2, 2), (1, 1)])).toarray().tolist() == [
+        [False, False, True],
+        [False, False, True],
+        [True, True, False],
+    ]
 
 
 @for_each(

@@ -56,13 +56,17 @@ def zip_shapefiles(folder, target, inside="some folder/"):
             archive.write(part, inside + part.name)
 
 
-def test_one_of_two_zipped_shapefiles(tmp_path):
+def test_archives_with_two_shapefiles_or_something_else(tmp_path):
     for name, ids in (("z1", ["a", "b"]), ("z2", ["c", "d"])):
         write_ogr(tmp_path / f"{name}.shp", "ESRI Shapefile", SHAPES, {"zone": ids}, geometry_type="Polygon")
     zip_shapefiles(tmp_path, tmp_path / "all.zip")
     assert read_zones(tmp_path / "all.zip", layer="z2").ids == ("c", "d")
     with pytest.raises(GeometryError, match="layer-choice"):
         read_zones(tmp_path / "all.zip")
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(GeometryError, match="geometry-missing"):
+        read_zones(tmp_path / "z.zip")
 
 
 @pytest.mark.parametrize(("lost", "code"), [(".shx", "file-unreadable"), (".dbf", "id-column-missing")])
@@ -71,13 +75,6 @@ def test_shapefiles_with_a_part_missing(tmp_path, lost, code):
     (tmp_path / f"z{lost}").unlink()
     with pytest.raises(GeometryError, match=code):
         read_zones(tmp_path / "z.shp")
-
-
-def test_an_archive_of_something_else(tmp_path):
-    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
-        archive.writestr("readme.txt", "hello")
-    with pytest.raises(GeometryError, match="geometry-missing"):
-        read_zones(tmp_path / "z.zip")
 
 
 @pytest.mark.parametrize("name", ["z.geojson", "z.json", "z.parquet", "z.geoparquet"])
@@ -121,7 +118,7 @@ def test_zones_are_not_written_in_other_formats_or_missing_folders(tmp_path):
             write_zones(ZONES, tmp_path / "nowhere" / name)
 
 
-def test_integer_and_float_ids_read_as_whole_numbers(tmp_path):
+def test_ids_read_as_whole_numbers_or_keep_leading_zeros(tmp_path):
     table = {"id": [75101.0, 75102.0], "code": [7, 8]}
     geo = {"primary_column": "g", "columns": {"g": {"encoding": "WKB", "geometry_types": []}}}
     arrow = pa.table({**table, "g": pa.array(shapely.to_wkb(SHAPES).tolist(), pa.binary())})
@@ -129,6 +126,12 @@ def test_integer_and_float_ids_read_as_whole_numbers(tmp_path):
     assert read_zones(tmp_path / "z.parquet").ids == ("75101", "75102")
     assert read_zones(tmp_path / "z.parquet", id_column="code").ids == ("7", "8")
     assert read_zones(tmp_path / "z.parquet", id_column="row").ids == ("Z0001", "Z0002")
+    table = pa.table({"id": ["007", "008"], "x": [1000.0, 2000.0], "y": [5000.0, 6000.0]})
+    pq.write_table(table, tmp_path / "s.parquet")
+    sites = read_sites(tmp_path / "s.parquet")
+    assert (sites.ids, sites.crs) == (("007", "008"), None)
+    (tmp_path / "s.csv").write_text("site,lon,lat\n007,2.31,48.81\n012,2.36,48.82\n")
+    assert read_sites(tmp_path / "s.csv").ids == ("007", "012")
 
 
 def test_digest_changes_with_ids_shapes_and_coordinates():
@@ -165,15 +168,6 @@ def test_sites_from_csv_plain_and_compressed_and_from_parquet(tmp_path):
 def test_sites_from_points(tmp_path, name, driver):
     write_ogr(tmp_path / name, driver, shapely.points([2.31, 2.36], [48.81, 48.82]), {"site": ["A", "B"]})
     check_sites(read_sites(tmp_path / name))
-
-
-def test_site_ids_keep_leading_zeros(tmp_path):
-    table = pa.table({"id": ["007", "008"], "x": [1000.0, 2000.0], "y": [5000.0, 6000.0]})
-    pq.write_table(table, tmp_path / "s.parquet")
-    sites = read_sites(tmp_path / "s.parquet")
-    assert (sites.ids, sites.crs) == (("007", "008"), None)
-    (tmp_path / "s.csv").write_text("site,lon,lat\n007,2.31,48.81\n012,2.36,48.82\n")
-    assert read_sites(tmp_path / "s.csv").ids == ("007", "012")
 
 
 def test_sites_by_row_and_by_named_columns(tmp_path):

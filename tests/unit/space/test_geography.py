@@ -1,12 +1,10 @@
 """The public map of a release, from every kind of plan, and the place of hand-made events."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
-import shapely
 from tests.loops import for_each
+from tests.worlds import ring_of, zones_json
 
 from shoal.errors import GeometryError, PlanError
 from shoal.space.geography import LATTICE, Geography, open_geography
@@ -18,15 +16,7 @@ SQUARES = {"low": (0, 0, 1000, 1000), "high": (0, 1000, 1000, 2000)}
 
 
 def zone_file(path, boxes, **more):
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"zone": zone},
-            "geometry": json.loads(shapely.to_geojson(shapely.box(*box))),
-        }
-        for zone, box in boxes.items()
-    ]
-    path.write_text(json.dumps({"type": "FeatureCollection", **more, "features": features}))
+    path.write_text(zones_json(((zone, [ring_of(*box)]) for zone, box in boxes.items()), **more))
     return str(path)
 
 
@@ -117,13 +107,18 @@ def test_sites_with_columns_of_other_names(tmp_path, halves):
         open_geography(SpacePlan(**settings, site_lon="east"), has_sites=True, planar=False)
 
 
-def test_the_layer_of_the_zones(tmp_path, halves):
+def test_layers_and_maps_that_do_not_fit(tmp_path, halves, squares):
     from shutil import copy
 
     path = str(copy(halves, tmp_path / "layered.geojson"))
     assert open_geography(SpacePlan(zones=path, zones_layer="layered"), has_sites=False, planar=False)
     with pytest.raises(GeometryError, match="layer-choice"):
         open_geography(SpacePlan(zones=path, zones_layer="other"), has_sites=False, planar=False)
+    for zones, planar, word in ((halves, True, "EPSG:4326"), (squares, False, "planar")):
+        with pytest.raises(PlanError, match=word) as caught:
+            open_geography(SpacePlan(zones=zones), has_sites=False, planar=planar)
+        assert caught.value.code == "plan-planar"
+        assert "--zones-crs" in caught.value.remedy
 
 
 def test_sites_in_another_coordinate_system(tmp_path, halves):
@@ -174,14 +169,6 @@ def test_points_in_degrees_or_metres_are_located_in_projected_zones(tmp_path):
     plan = SpacePlan(zones=zones, zones_crs="EPSG:2154")
     geography = open_geography(plan, has_sites=False, planar=True)
     assert placed(geography, batch(x=[700_000.0, 0.0], y=[6_600_000.0, 0.0])) == [(7, 0, 0), (8, 1, -1)]
-
-
-def test_points_and_zones_on_different_maps(halves, squares):
-    for zones, planar, word in ((halves, True, "EPSG:4326"), (squares, False, "planar")):
-        with pytest.raises(PlanError, match=word) as caught:
-            open_geography(SpacePlan(zones=zones), has_sites=False, planar=planar)
-        assert caught.value.code == "plan-planar"
-        assert "--zones-crs" in caught.value.remedy
 
 
 def test_grids_for_degrees_and_metres_and_h3_for_degrees_only():

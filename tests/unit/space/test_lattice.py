@@ -52,6 +52,12 @@ def test_a_cell_holds_its_corner_and_what_lies_just_inside():
     assert made.to_manifest()["metres_per_unit"] == [1.0, 1.0]
     assert made.to_manifest()["coordinates"].startswith("planar")
     assert [cells.size for cells in made.cell_of(np.empty(0), np.empty(0))] == [0, 0]
+    made = lattice(metres=80.0)
+    x, y = np.meshgrid(np.arange(-20, 20), np.arange(-20, 20))
+    lon, lat = made.corner_of(x.ravel() + 0.5, y.ravel() + 0.5)
+    found = made.cell_of(lon, lat)
+    np.testing.assert_array_equal(found[0], x.ravel())
+    np.testing.assert_array_equal(found[1], y.ravel())
 
 
 def test_metres_of_a_degree_are_those_of_the_earth():

@@ -209,6 +209,7 @@ def test_norms_and_shares_against_dense_columns():
     matrix = scipy.sparse.csr_array(np.array([[LATTICE, 0], [0, half], [0, 0]]))
     weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(2))
     np.testing.assert_allclose(weights.site_share, [1.0, 0.5, 0.0])
+    assert (AreaWeights.identity(4).matrix.toarray() == LATTICE * np.eye(4)).all()
 
 
 @pytest.mark.parametrize("entries", [[[LATTICE + 1]], [[LATTICE], [1]], [[-1]]])

@@ -34,7 +34,7 @@ def test_samples_are_a_sorted_set(seed):
         assert list(zip(made.t[own].tolist(), made.x[own].tolist(), strict=True)) == [r[1:3] for r in mine]
 
 
-def test_large_numbers_do_not_collide():
+def test_samples_and_boxes_of_large_numbers_do_not_collide():
     """The last steps of one user and the first of the next, cells at the ends of what is allowed."""
     steps, users, far = 2**24, 100_000, 2**24 - 1
     rows = [
@@ -49,6 +49,12 @@ def test_large_numbers_do_not_collide():
     found = zip(*(column.tolist() for column in (made.user, made.t, made.x, made.y)), strict=True)
     assert list(found) == sorted(set(rows))
     assert made.start[[0, 1, users - 2, users - 1, users]].tolist() == [0, 1, 1, 3, 5]
+    rng = np.random.default_rng(3)
+    record, t0 = rng.permutation(np.repeat([0, 9_999_999], 3)), np.array([2**24, 0, 5, 7, 1, 3])
+    made = Boxes.of(record, t0, t0, t0, t0, t0, t0, records=10_000_000)
+    assert list(zip(made.record.tolist(), made.t0.tolist(), strict=True)) == sorted(
+        zip(record.tolist(), t0.tolist(), strict=True)
+    )
 
 
 def test_what_was_handed_in_is_left_as_it_was():
@@ -77,12 +83,3 @@ def test_boxes_are_sorted_by_record_and_time_and_all_kept(seed):
         own = made.record[made.start[each] : made.start[each + 1]]
         assert len(own) == int((record == each).sum())
         assert (own == each).all()
-
-
-def test_many_records_keep_their_order():
-    rng = np.random.default_rng(3)
-    record, t0 = rng.permutation(np.repeat([0, 9_999_999], 3)), np.array([2**24, 0, 5, 7, 1, 3])
-    made = Boxes.of(record, t0, t0, t0, t0, t0, t0, records=10_000_000)
-    assert list(zip(made.record.tolist(), made.t0.tolist(), strict=True)) == sorted(
-        zip(record.tolist(), t0.tolist(), strict=True)
-    )

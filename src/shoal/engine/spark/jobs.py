@@ -22,11 +22,12 @@ import pyarrow as pa
 from shoal.engine.buckets import counting_sort, digest_users
 from shoal.engine.engine import Progress, Sums
 from shoal.engine.spark.session import one_clear_error
-from shoal.engine.spark.tasks import NO_KEY, Task, Work, add_parts
 from shoal.errors import GuaranteeError, PlanError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from shoal.engine.spark.tasks import Work
 
 
 ROWS_PER_PART = 8_000_000
@@ -52,8 +53,10 @@ class Jobs:
         cores = self.session.sparkContext.defaultParallelism
         return min(MOST_PARTS, max(cores, -(-(rows or 0) // per_part)))
 
-    def run(self, frame: DataFrame, work: Work, schema: str, run_key: bytes = NO_KEY) -> DataFrame:
+    def run(self, frame: DataFrame, work: Work, schema: str, run_key: bytes = b"") -> DataFrame:
         """`work` over every partition; public things are broadcast, the key is in the closure alone."""
+        from shoal.engine.spark.tasks import Task  # which imports the blobs of this module
+
         # As bytes: PySpark's encrypted broadcast fails on arrays, which pickle hands over as buffers.
         sent = self.session.sparkContext.broadcast(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
         self._sent.append(sent)
@@ -71,6 +74,8 @@ class Jobs:
         self, frame: DataFrame, slots: Slots, parts: int, progress: Callable[[str, float], None] | None = None
     ) -> Sums:
         """Slots of all partitions added up, here or, where there are many, on the way."""
+        from shoal.engine.spark.tasks import add_parts
+
         if parts > FEW_PARTS:
             frame = self.run(self.by_part(frame, min(slots.count, ADDERS)), add_parts, PACKED)
         with self.watched(None, progress):

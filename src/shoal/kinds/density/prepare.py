@@ -175,7 +175,7 @@ class PreparedDensity(Prepared):
 
     def foreseen(self, ledger: Ledger) -> dict[str, Any]:
         """The error to expect, of this method and of every other."""
-        from shoal.kinds.density.expected import expected_error, expected_methods
+        from shoal.kinds.density.verdict import expected_error, expected_methods
 
         noise = getattr(self.mechanism, "noise_of_count", None)
         error = None if noise is None else asdict(expected_error(noise, self.setting.zones))
@@ -203,7 +203,7 @@ class PreparedDensity(Prepared):
         return expected_verdict(self)
 
     def table(self, summary: Mapping[str, Any]) -> Table:
-        from shoal.kinds.density.expected import methods_table
+        from shoal.kinds.density.verdict import methods_table
 
         return methods_table(self.plan, self.setting, summary["expected_methods"])
 

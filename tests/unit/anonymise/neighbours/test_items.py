@@ -86,12 +86,9 @@ def test_boxes_are_truthful_and_disjoint(method, seed):
     truthful_and_disjoint(samples, boxes)
 
 
-def test_raw_keeps_every_sample_and_covers_the_cells_of_a_step():
+def test_raw_and_grid_by_hand():
     samples = LatticeSamples.of([0, 0, 1], [5, 5, 5], [1, 4, 2], [7, 6, 2], users=2, steps=STEPS)
     assert rows_of(RawPseudonyms()(samples, LATTICE)) == [(0, 5, 5, 1, 4, 6, 7), (1, 5, 5, 2, 2, 2, 2)]
-
-
-def test_grid_covers_the_hour_and_drops_what_few_hold():
     user, t = [0, 0, 1, 1, 2], [5, 50, 10, 70, 59]
     samples = LatticeSamples.of(user, t, [1, 12, 3, 3, 19], [1, 1, 2, 2, 9], users=3, steps=STEPS)
     wide, square = (0, 59, 0, 19, 0, 9), (0, 59, 0, 9, 0, 9)
@@ -136,9 +133,22 @@ def test_sets_of_boxes_are_shared(k, m):
     assert kept > 500
 
 
-def test_squares_do_get_smaller():
+def test_squares_get_smaller_costs_are_said_and_nobody_is_possible():
     boxes = ItemSets(k=2, m=2)(draw(3, users=200, most=4), LATTICE)
     assert len(np.unique(boxes.x1 - boxes.x0)) > 2
+    with pytest.raises(PlanError, match="km-pairs"):
+        ItemSets(k=2, m=2, most_pairs=5)(draw(0), LATTICE)
+    for bad in ({"k": 1, "m": 1}, {"k": 2, "m": 3}, {"k": 2, "m": 1, "sides_m": (100, 250)}):
+        with pytest.raises(PlanError):
+            ItemSets(**bad)
+    with pytest.raises(PlanError, match="cell-metres"):
+        GridHours(cell_m=150)(draw(0), LATTICE)
+    nobody = LatticeSamples.of([], [], [], [], users=3, steps=STEPS)
+    alone = LatticeSamples.of([1], [4], [2], [2], users=3, steps=STEPS)
+    for method in METHODS:
+        assert method(nobody, LATTICE).count == 0
+    assert ItemSets(k=2, m=2)(alone, LATTICE).count == 0
+    assert RawPseudonyms()(alone, LATTICE).count == 1
 
 
 @pytest.mark.parametrize("m", [1, 2])
@@ -162,22 +172,3 @@ def test_a_planted_violation_is_found(m):
         boxes.record, boxes.t0, boxes.t1, moved, boxes.x1, boxes.y0, boxes.y1, records=boxes.records
     )
     assert check_km(planted.record, items_of(planted), 2, m) > 0
-
-
-def test_costs_are_said_beforehand_and_bad_settings_refused():
-    with pytest.raises(PlanError, match="km-pairs"):
-        ItemSets(k=2, m=2, most_pairs=5)(draw(0), LATTICE)
-    for bad in ({"k": 1, "m": 1}, {"k": 2, "m": 3}, {"k": 2, "m": 1, "sides_m": (100, 250)}):
-        with pytest.raises(PlanError):
-            ItemSets(**bad)
-    with pytest.raises(PlanError, match="cell-metres"):
-        GridHours(cell_m=150)(draw(0), LATTICE)
-
-
-def test_nobody_and_one_sample():
-    nobody = LatticeSamples.of([], [], [], [], users=3, steps=STEPS)
-    alone = LatticeSamples.of([1], [4], [2], [2], users=3, steps=STEPS)
-    for method in METHODS:
-        assert method(nobody, LATTICE).count == 0
-    assert ItemSets(k=2, m=2)(alone, LATTICE).count == 0
-    assert RawPseudonyms()(alone, LATTICE).count == 1

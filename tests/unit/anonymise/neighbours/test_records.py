@@ -92,20 +92,19 @@ def test_the_check_of_walks_is_the_one_by_one(seed):
     assert check_nwa(boxes, 3, 9) > 0
 
 
-def test_one_step_aside_is_found():
+def test_one_step_aside_or_a_record_that_differs_is_found():
     boxes = NeverWalkAlone(k=2, delta_m=1000)(draw(1), LATTICE)
     assert check_nwa(boxes, 2, 10) == 0
     assert check_nwa(changed(boxes, 5, x0=40, x1=40), 2, 10) > 0
+    boxes = FullLength(k=2, candidates=8)(draw(0), LATTICE)
+    assert check_equal_records(changed(boxes, 0, x1=1), 2) > 0
 
 
-def test_walks_are_filled_in_between():
+def test_walks_are_filled_in_between_and_not_truthful():
     samples = LatticeSamples.of([0, 0, 0], [70, 75, 190], [10, 20, 30], [0, 0, 8], users=2, steps=STEPS)
     users, places = hourly_places(samples, 60, 0, 5)
     assert users.tolist() == [0]
     assert places.tolist() == [[15, 15, 22.5, 30, 30, 0, 0, 4, 8, 8]]
-
-
-def test_never_walk_alone_says_that_it_is_not_truthful():
     far = LatticeSamples.of([0, 1], [5, 5], [0, 100], [0, 0], users=2, steps=60)
     method = NeverWalkAlone(k=2, delta_m=1000)
     boxes = method(far, LATTICE)
@@ -151,11 +150,6 @@ def test_merge_cost_is_the_cost_of_k_merge():
     for members in ([held[0], held[2]], [held[1], held[2], held[4]]):
         parts = [np.stack([c[samples.user == u] for c in columns], axis=1) for u in members]
         assert merge_cost(np.array(members, np.int64), samples.start, *columns) == k_merge(parts).cost
-
-
-def test_a_record_that_differs_is_found():
-    boxes = FullLength(k=2, candidates=8)(draw(0), LATTICE)
-    assert check_equal_records(changed(boxes, 0, x1=1), 2) > 0
 
 
 def test_every_neighbour_has_its_header_and_its_words():

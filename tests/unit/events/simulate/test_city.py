@@ -88,20 +88,6 @@ def test_hours_of_the_week_and_characters_of_sites_are_as_printed(events, town):
     assert len(set(key)) == len(events)
 
 
-def test_a_users_rows_are_spread_over_the_parts(town):
-    parts = sorted((town / "events").glob("part-*.parquet"))
-    assert len(parts) >= 4
-    sizes = [pq.ParquetFile(part).metadata.num_rows for part in parts]
-    assert min(sizes) > 0.1 * max(sizes)
-    users = [np.unique(pq.read_table(part)["user"].to_numpy(), return_counts=True) for part in parts]
-    busy = np.concatenate([u for u, _ in users])
-    names, in_parts = np.unique(busy, return_counts=True)
-    counts = np.zeros(len(names), int)
-    for u, n in users:
-        counts[np.searchsorted(names, u)] += n
-    assert (in_parts[counts >= 20] >= 2).mean() > 0.99
-
-
 def test_columns_are_as_the_card_says(town, events):
     card = json.loads((town / "city.json").read_text())
     assert events.schema.field("time").type == pa.timestamp("us", tz="UTC")
@@ -129,11 +115,15 @@ def test_the_same_seed_gives_the_same_rows_however_they_are_split(tmp_path, monk
         assert (one / name).read_bytes() == (many / name).read_bytes()
 
 
-def test_a_longer_window_keeps_its_first_week_of_transit(tmp_path):
+def test_longer_windows_keep_their_first_week_and_one_site_is_a_city(tmp_path):
     preset = replace(TINY, what=("transit",))
     short = rows(read(simulate_city(preset, tmp_path / "short", seed=5), "transit"))
     both = rows(read(simulate_city(replace(preset, weeks=2), tmp_path / "long", seed=5), "transit"))
     assert set(short) < set(both)
+    preset = replace(PRESETS["town"], users=30, zones=1, sites=1, what=KINDS, trip_share=1.0)
+    folder = simulate_city(preset, tmp_path / "dot", seed=1)
+    assert set(read(folder, "events")["site"].to_pylist()) == {"S0000"}
+    assert read(folder, "trips").num_rows == 0
 
 
 def test_all_kinds_of_record_show_the_same_people(tmp_path):
@@ -157,15 +147,6 @@ def test_all_kinds_of_record_show_the_same_people(tmp_path):
     assert set(read(folder, "trips")["user"].to_pylist()) <= set(home)
 
 
-def test_samples_come_at_the_wanted_rate(tmp_path):
-    preset = replace(PRESETS["abi"], users=1500)
-    table = read(simulate_city(preset, tmp_path / "abi", seed=2), "samples")
-    per_hour = np.unique(table["user"].to_numpy(), return_counts=True)[1] / 336
-    assert len(per_hour) == 1500
-    assert abs(per_hour.mean() - 0.9) < 5 * per_hour.std() / np.sqrt(1500)
-    assert len(set(zip(table["lon"].to_pylist(), table["lat"].to_pylist(), strict=True))) <= 400
-
-
 def test_card_holders_look_like_the_printed_ones(tmp_path):
     """Reports 171 +- 26 and unique stations 19 +- 9 per card in four weeks (Pyrgelis et al. 2017)."""
     table = read(simulate_city(replace(PRESETS["tfl"], users=1000), tmp_path / "tfl", seed=2), "transit")
@@ -186,13 +167,6 @@ def test_every_preset_runs_at_a_tiny_size(name, tmp_path):
     folder = simulate_city(preset, tmp_path / name, seed=0)
     card = json.loads((folder / "city.json").read_text())
     assert all(read(folder, kind).num_rows == card["sources"][kind]["rows"] > 0 for kind in preset.what)
-
-
-def test_a_city_with_one_site_and_one_zone_runs(tmp_path):
-    preset = replace(PRESETS["town"], users=30, zones=1, sites=1, what=KINDS, trip_share=1.0)
-    folder = simulate_city(preset, tmp_path / "dot", seed=1)
-    assert set(read(folder, "events")["site"].to_pylist()) == {"S0000"}
-    assert read(folder, "trips").num_rows == 0
 
 
 def test_the_same_city_is_reused_and_another_one_refused(tmp_path):
@@ -225,3 +199,26 @@ def test_an_interrupted_run_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         simulate_city(TINY, tmp_path / "city", seed=1, progress=stop)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_users_rows_are_spread_over_the_parts(town):
+    parts = sorted((town / "events").glob("part-*.parquet"))
+    assert len(parts) >= 4
+    sizes = [pq.ParquetFile(part).metadata.num_rows for part in parts]
+    assert min(sizes) > 0.1 * max(sizes)
+    users = [np.unique(pq.read_table(part)["user"].to_numpy(), return_counts=True) for part in parts]
+    busy = np.concatenate([u for u, _ in users])
+    names, in_parts = np.unique(busy, return_counts=True)
+    counts = np.zeros(len(names), int)
+    for u, n in users:
+        counts[np.searchsorted(names, u)] += n
+    assert (in_parts[counts >= 20] >= 2).mean() > 0.99
+
+
+def test_samples_come_at_the_wanted_rate(tmp_path):
+    preset = replace(PRESETS["abi"], users=1500)
+    table = read(simulate_city(preset, tmp_path / "abi", seed=2), "samples")
+    per_hour = np.unique(table["user"].to_numpy(), return_counts=True)[1] / 336
+    assert len(per_hour) == 1500
+    assert abs(per_hour.mean() - 0.9) < 5 * per_hour.std() / np.sqrt(1500)
+    assert len(set(zip(table["lon"].to_pylist(), table["lat"].to_pylist(), strict=True))) <= 400

@@ -29,10 +29,16 @@ def weeks(ground):
     return people, found
 
 
-def test_people_do_not_depend_on_the_block_they_are_made_in(ground):
+def test_people_do_not_depend_on_their_block_and_stay_where_a_plain_search_says(ground):
     whole, half = make_people(ground, 3, 0, 300), make_people(ground, 3, 150, 300)
     for a, b in zip(whole, half, strict=True):
         assert np.array_equal(a[150:], b)
+    people = make_people(ground, 3, 0, 5)
+    stays = empty_week()
+    plan_week(stays, np.empty(1, np.uint64), ground, people, 2, 3, 0)
+    for minute in np.linspace(0, WEEK_MINUTES, 500):
+        expected = max(k for k in range(stays.size[0]) if stays.arrive[k] <= minute)
+        assert stay_at(stays, minute) == expected
 
 
 def test_a_week_is_one_walk_through_time_from_home_to_home(weeks):
@@ -63,15 +69,6 @@ def test_workers_are_at_work_on_weekday_mornings_and_at_home_at_night(weeks):
     assert share(4 * 1440 + 22 * 60, NIGHT, found) > 2 * share(0 * 1440 + 22 * 60, NIGHT, found)
 
 
-def test_stay_at_agrees_with_a_plain_search(ground):
-    people = make_people(ground, 3, 0, 5)
-    stays = empty_week()
-    plan_week(stays, np.empty(1, np.uint64), ground, people, 2, 3, 0)
-    for minute in np.linspace(0, WEEK_MINUTES, 500):
-        expected = max(k for k in range(stays.size[0]) if stays.arrive[k] <= minute)
-        assert stay_at(stays, minute) == expected
-
-
 def test_a_route_follows_the_street_lattice_and_makes_no_detour():
     state, route = np.empty(1, np.uint64), np.empty((ROUTE_POINTS, 2))
     open_stream(state, 1, 1, 1, 1)
@@ -90,7 +87,7 @@ def test_a_route_follows_the_street_lattice_and_makes_no_detour():
     assert np.allclose(route[n - 1], [4e6, 3e6])
 
 
-def test_points_come_regularly_at_speeds_of_a_town(ground):
+def test_trips_start_and_end_at_places_at_speeds_of_a_town(ground):
     people = make_people(ground, 3, 0, 60)
     _, trip, first, second, x, y = draw_trips(people, ground, 1, 3)
     assert len(np.unique(trip)) == len(trip)
@@ -101,9 +98,6 @@ def test_points_come_regularly_at_speeds_of_a_town(ground):
         if b - a > 5:
             metres = np.hypot(np.diff(x[a:b]), np.diff(y[a:b])).sum()
             assert 0.1 < metres / gap.sum() < 15  # metres per second
-
-
-def test_trips_start_and_end_at_the_persons_places(ground):
     people = make_people(ground, 3, 0, 60)
     user, _, first, _, x, y = draw_trips(people, ground, 1, 3)
     leads = np.flatnonzero(np.concatenate([[True], user[1:] != user[:-1]]))
@@ -115,9 +109,6 @@ def test_trips_start_and_end_at_the_persons_places(ground):
     for k in np.flatnonzero(user[1:] == user[:-1]):
         end, begin = first[k + 1] - 1, first[k + 1]
         assert np.hypot(x[end] - x[begin], y[end] - y[begin]) < 60
-
-
-def test_about_the_wanted_share_carries_a_logger(ground):
     people = make_people(ground, 3, 0, 20_000)
     carriers = loggers(people, 0.1, 3)
     assert abs(len(carriers.index) - 2000) < 5 * np.sqrt(20_000 * 0.1 * 0.9)

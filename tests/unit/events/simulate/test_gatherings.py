@@ -78,7 +78,7 @@ def test_participants_are_nowhere_else_meanwhile(visits, city):
     assert (during & venue).sum() == 4 * len(participants)
 
 
-def test_vehicles_make_about_800_visits_a_week_and_rest_on_sunday(visits):
+def test_vehicles_rest_on_sunday_and_rush_hours_start_on_the_hour(visits):
     user, second, _, _ = visits
     names, counts = np.unique(user, return_counts=True)
     vehicles = names[counts > 1000]  # of two weeks; hardly any person reaches it
@@ -86,9 +86,6 @@ def test_vehicles_make_about_800_visits_a_week_and_rest_on_sunday(visits):
     assert len(working) == round(0.006 * USERS)
     per_week = [(user == name).sum() / 2 for name in working]
     assert abs(np.mean(per_week) - 800) < 5 * np.std(per_week) / np.sqrt(len(per_week))
-
-
-def test_rush_hours_start_on_the_hour(visits):
     _, second, _, _ = visits
     weekday = second[(second // 86400 % 7) < 5] % 86400
     for hour in (7, 17):

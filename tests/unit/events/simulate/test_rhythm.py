@@ -1,14 +1,17 @@
 """How many records, at which local hours; and the random streams they are drawn from."""
 
+import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.events.simulate import PRESETS
+from shoal.events.simulate import PRESETS, preset_named
 from shoal.events.simulate.people import normal, open_stream, pick, uniform, user_id
 from shoal.events.simulate.rhythm import count_running, hour_starts
 
@@ -63,7 +66,7 @@ def test_draws_have_their_distributions_and_start_again_at_the_same_point():
     assert not np.array_equal(draws(uniform, 50), draws(uniform, 50, seed=6))
 
 
-def test_neighbouring_streams_are_unrelated():
+def test_streams_and_user_ids_are_unrelated():
     state = np.empty(1, np.uint64)
     firsts = []
     for user in range(20_000):
@@ -71,11 +74,48 @@ def test_neighbouring_streams_are_unrelated():
         firsts.append(uniform(state))
     assert kstest(firsts, "uniform").pvalue > 1e-4
     assert abs(np.corrcoef(firsts[:-1], firsts[1:])[0, 1]) < 5 / np.sqrt(20_000)
-
-
-def test_user_ids_differ_and_look_arbitrary():
     ids = np.array([user_id(i, 9) for i in range(50_000)])
     assert len(np.unique(ids)) == len(ids)
     assert ids.min() >= 0
     assert ids.max() < 2**40
     assert abs(np.corrcoef(np.arange(len(ids)), ids)[0, 1]) < 0.05
+
+
+def test_no_clock_change_inside_a_preset_window():
+    for preset in PRESETS.values():
+        zone = ZoneInfo(preset.time_zone)
+        assert preset.start.weekday() == 0
+        offsets = {
+            zone.utcoffset(datetime(day.year, day.month, day.day)) for day in (preset.start, preset.end)
+        }
+        assert len(offsets) == 1, preset.name
+
+
+def test_presets_go_through_json_and_unknown_ones_list_the_known():
+    row = json.loads(json.dumps(PRESETS["tfl"].as_json()))
+    assert row["start"] == "2026-02-02"
+    assert row["what"] == ["transit"]
+    with pytest.raises(PlanError, match="town, paris"):
+        preset_named("london")
+
+
+@for_each(
+    "change",
+    [
+        {"users": 0},
+        {"weeks": 0},
+        {"weeks": 105},
+        {"sites": 7000},
+        {"start": date(2026, 3, 3)},
+        {"visits_mean": 1.0},
+        {"area_km2": 0.0},
+        {"zone_pieces": 0},
+        {"rush": 0.5},
+        {"concert": 0.6},
+        {"what": ()},
+        {"what": ("events", "rumours")},
+    ],
+)
+def test_a_preset_that_makes_no_sense_is_refused(change):
+    with pytest.raises(PlanError):
+        replace(PRESETS["town"], **change)

@@ -71,10 +71,17 @@ def test_without_noise_commutes_and_hours_are_near(town, delta):
     assert naive["commute_emd_km"] > 2 * figures["commute_emd_km"]
 
 
-def test_little_budget_is_a_valid_release(town):
+def test_little_budget_is_valid_and_seeds_of_any_size_draw_people(town):
     model, events = drawn(town, 0.001)
     assert model.users >= 1
     assert events.count >= events.people
+    # One after the other in one process: the run's seed is any 64 bits.
+    model, _ = drawn(town, 10.0)
+    for seed in (7, 2**64 - 1, 2**63):
+        events = model.generate(20, seed)
+        assert events.people == 20
+        again = model.generate(20, seed)
+        assert np.array_equal(events.time_us, again.time_us)
 
 
 def test_files_are_in_the_columns_of_site_events(town, tmp_path):
@@ -91,13 +98,3 @@ def test_files_are_in_the_columns_of_site_events(town, tmp_path):
     assert (row["lon"], row["lat"]) == pytest.approx(place[row["site"]])
     source = open_planned(SourcePlan(paths=(str(tmp_path / "events.csv"),), shape="site"))
     assert sum(batch.num_rows for batch in scan(source, sites=sites.ids)) == events.count
-
-
-def test_seeds_of_any_size_draw_people(town):
-    """One after the other in one process: the run's seed is any 64 bits."""
-    model, _ = drawn(town, 10.0)
-    for seed in (7, 2**64 - 1, 2**63):
-        events = model.generate(20, seed)
-        assert events.people == 20
-        again = model.generate(20, seed)
-        assert np.array_equal(events.time_us, again.time_us)

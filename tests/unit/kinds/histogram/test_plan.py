@@ -54,10 +54,12 @@ def test_sizes_that_are_none(cells):
     assert caught.value.code == "grid-size"
 
 
-def test_planar_must_agree_with_the_source():
+def test_planar_must_agree_and_a_name_is_nearly_right():
     MapPlan(box=(0, 0, 1, 1), planar=True).grid(planar=True)
     with pytest.raises(PlanError, match="longitude and latitude"):
         MapPlan(box=(0, 0, 1, 1), planar=True).grid(planar=False)
+    with pytest.raises(PlanError, match="Did you mean prish"):
+        METHODS.named("prich")
 
 
 @pytest.mark.parametrize(
@@ -109,8 +111,3 @@ def test_each_method_stays_within_its_budget_and_says_what_it_buys(name, delta, 
     assert all(spend["pays_for"] for spend in spends), [spend["name"] for spend in spends]
     assert ("trips" in [spend["name"] for spend in spends]) == ("trips" not in bound)
     json.dumps(mechanism.describe(), allow_nan=False)
-
-
-def test_a_name_that_is_nearly_right():
-    with pytest.raises(PlanError, match="Did you mean prish"):
-        METHODS.named("prich")

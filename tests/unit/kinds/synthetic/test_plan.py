@@ -34,7 +34,7 @@ def refused(**changes):
     return error.value.code
 
 
-def test_defaults_are_for_users():
+def test_defaults_are_for_users_and_parquet_is_always_written():
     made = plan()
     assert (made.method, made.unit, made.step_s, made.cap, made.per_unit) == (
         "bridges",
@@ -46,12 +46,12 @@ def test_defaults_are_for_users():
     assert (made.delta, made.count, made.formats) == (None, None, ("parquet", "csv"))
     by_trip = plan(unit="trip")
     assert (by_trip.cap, by_trip.per_unit) == (1, 1)
-
-
-def test_parquet_is_always_written_and_once():
     assert plan(formats=("csv", "parquet", "csv")).formats == ("parquet", "csv")
     assert plan(formats=("gpx",)).formats == ("parquet", "gpx")
     assert refused(formats=("shp",)) == "trip-format"
+    grid = PathMapPlan(box=(-122.52, 37.70, -122.36, 37.83)).grid(planar=False)
+    assert (grid.columns, grid.rows) == (34, 35)
+    assert all(400 < side <= 420 for side in grid.cell_m)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,6 @@ def test_parquet_is_always_written_and_once():
 def test_cells_are_never_wider_than_said(space, sides):
     grid = PathMapPlan(box=(0, 0, 800, 600), **space).grid(planar=True)
     assert (grid.columns, grid.rows) == sides
-
-
-def test_metres_are_taken_on_the_middle_latitude():
-    grid = PathMapPlan(box=(-122.52, 37.70, -122.36, 37.83)).grid(planar=False)
-    assert (grid.columns, grid.rows) == (34, 35)
-    assert all(400 < side <= 420 for side in grid.cell_m)
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,11 @@ def test_the_union_of_blocks_holds(block_users, tmp_path):
     assert (again.boxes.record == made.boxes.record).all()
 
 
-def test_nobody_is_in_two_blocks_or_none():
+def test_nobody_is_in_two_blocks_and_ids_are_new_permutations():
     for users in (5, 69, 70, 140, 141):
         blocks = blocks_of(users, 35)
         assert sorted(np.concatenate(blocks).tolist()) == list(range(users))
         assert min(map(len, blocks)) >= min(users, 35)
-
-
-def test_ids_are_a_new_permutation_each_time():
     one, two = record_ids(500, b"1" * 16), record_ids(500, b"2" * 16)
     assert sorted(one.tolist()) == sorted(two.tolist()) == list(range(1, 501))
     assert (one != two).any()

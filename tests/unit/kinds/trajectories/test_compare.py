@@ -77,11 +77,14 @@ def test_people_are_a_seeded_sample(town, told):
     assert np.unique(some.user).tolist() == [0, 1]
 
 
-def test_a_refusal_is_a_row_of_its_own(town):
+def test_refusals_are_rows_and_bad_settings_refused(town):
     planar = Lattice(start=LATTICE.start, steps=STEPS, origin=(0.0, 0.0), planar=True)
     told = compare_trajectories(town, planar, TrajectoryComparison(methods=("h3", "raw")))
     assert told["rows"][0]["refused"].startswith("h3-planar")
     assert "seconds" in told["rows"][1]
+    for bad in ({"methods": ("glove",)}, {"k": 1}, {"users": 1}, {"tau_minutes": 0}):
+        with pytest.raises(PlanError):
+            TrajectoryComparison(**bad)
 
 
 def test_another_lattice(town):
@@ -96,9 +99,3 @@ def test_another_lattice(town):
     row = compare_trajectories(town, hours, TrajectoryComparison(methods=("km2",)))["rows"][0]
     assert row["broken"] == 0
     assert row["boxes"] > 0
-
-
-def test_bad_settings_are_refused():
-    for bad in ({"methods": ("glove",)}, {"k": 1}, {"users": 1}, {"tau_minutes": 0}):
-        with pytest.raises(PlanError):
-            TrajectoryComparison(**bad)

@@ -20,11 +20,15 @@ def plan(**changed):
     return TrajectoryPlan.from_settings({**SETTINGS, **changed})
 
 
-def test_the_lattice_is_the_window_in_steps():
+def test_the_lattice_is_the_window_in_steps_from_a_stated_origin():
     made = plan().lattice(planar=False)
     assert made.start == datetime(2026, 3, 1, 23, tzinfo=UTC)
     assert (made.steps, made.minutes, made.metres) == (2880, 1, 100.0)
     assert plan(step_minutes=5).lattice(planar=False).steps == 576
+    with pytest.raises(PlanError, match="lattice-steps"):
+        plan(step_minutes=7, tau_minutes=7).lattice(planar=False)
+    with pytest.raises(PlanError, match="lattice-origin"):
+        plan(space={}).lattice(planar=False)
 
 
 @pytest.mark.parametrize(("start", "end", "hours"), [("03-29", "03-30", 23), ("10-25", "10-26", 25)])
@@ -32,11 +36,6 @@ def test_days_on_which_clocks_change_are_as_long_as_they_are(start, end, hours):
     window = {"start": f"2026-{start}", "end": f"2026-{end}", "time_zone": "Europe/Paris"}
     assert plan(window=window).lattice(planar=False).steps == hours * 60
     assert plan(window=window, full_length=True).minutes() == (hours * 60, hours * 60)
-
-
-def test_a_step_that_does_not_divide_the_window_would_reach_beyond_its_end():
-    with pytest.raises(PlanError, match="lattice-steps"):
-        plan(step_minutes=7, tau_minutes=7).lattice(planar=False)
 
 
 def test_tau_and_epoch_in_steps():
@@ -77,11 +76,6 @@ def test_refused(changed, code):
 def test_what_must_be_said(name):
     with pytest.raises(PlanError, match=f"plan-incomplete.*{name}"):
         TrajectoryPlan.from_settings({key: value for key, value in SETTINGS.items() if key != name})
-
-
-def test_the_origin_is_said_and_never_found():
-    with pytest.raises(PlanError, match="lattice-origin"):
-        plan(space={}).lattice(planar=False)
 
 
 def test_the_remedy_for_tau_works():

@@ -80,7 +80,7 @@ def run(paths, *more):
     return CliRunner().invoke(verify, [raw, folder, "--key", key, *more])
 
 
-def test_a_sound_release_passes(release):
+def test_a_sound_release_passes_in_json_and_in_words(release):
     done = run(release(), "--json")
     told = json.loads(done.output)
     assert done.exit_code == 0
@@ -90,9 +90,6 @@ def test_a_sound_release_passes(release):
     assert told["measured"]["candidates_quartiles"] == [2, 2, 2]
     assert "no composition" in told["measured"]["limits"]
     assert "epsilon" not in done.output
-
-
-def test_words_say_what_holds_and_what_does_not(release):
     done = run(release())
     assert done.exit_code == 0
     assert done.output.startswith("PASSED  k = 2, tau = 10 minutes")
@@ -112,34 +109,28 @@ def test_a_violation_is_shown_with_user_time_and_reason(release):
     assert example["start_time"] == f"2026-03-02T00:{step:02d}:00+00:00"
 
 
-def test_another_claim_than_the_manifests_can_be_checked(release):
+def test_other_claims_can_be_checked_and_edges_belong_to_the_upper_cell(release):
     assert run(release(), "--k", "3").exit_code == 1
     assert run(release(), "--tau-minutes", "60").exit_code == 0
     with pytest.raises(PlanError, match="claim-steps"):
         verify_trajectories(*release(), tau_minutes=0)
-
-
-def test_a_swapped_key_fails(release):
-    done = run(release(key={"a": 13, "b": 11, "c": 14, "d": 12}), "--json")
-    assert done.exit_code == 1
-    assert json.loads(done.output)["structure"]["boxes_without_own_sample"] == 2
-
-
-def test_users_and_records_outside_the_key_fail(release):
-    found = verify_trajectories(*release(key={"a": 12, "b": 11, "c": 14}))
-    assert found.verified.structure["users_without_key"] == 1
-    assert found.verified.structure["records_without_key"] == 1
-    assert found.verified.structure["records_not_as_said"] == 1
-    assert not found.passed
-
-
-def test_a_sample_on_the_edge_of_a_cell_belongs_to_the_upper_one(release):
-    """floor, as the manifest says: one cell further is outside the box."""
+    # floor, as the manifest says: one cell further is outside the box.
     assert verify_trajectories(*release()).passed
     moved = [("a", 5, 1.5, 3) if user == "a" else (user, *rest) for user, *rest in SAMPLES]
     assert verify_trajectories(*release(samples=moved)).passed
     moved = [("a", 5, 1.49, 3) if user == "a" else (user, *rest) for user, *rest in SAMPLES]
     assert not verify_trajectories(*release(samples=moved)).passed
+
+
+def test_swapped_keys_and_users_outside_them_fail(release):
+    done = run(release(key={"a": 13, "b": 11, "c": 14, "d": 12}), "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.output)["structure"]["boxes_without_own_sample"] == 2
+    found = verify_trajectories(*release(key={"a": 12, "b": 11, "c": 14}))
+    assert found.verified.structure["users_without_key"] == 1
+    assert found.verified.structure["records_without_key"] == 1
+    assert found.verified.structure["records_not_as_said"] == 1
+    assert not found.passed
 
 
 @pytest.mark.parametrize(

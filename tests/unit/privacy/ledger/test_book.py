@@ -43,7 +43,7 @@ def test_same_key_returns_the_release_once_committed_and_pays_again_before(ledge
     ]
 
 
-def test_commit_only_once_and_only_with_its_token(ledger: Ledger) -> None:
+def test_commit_only_once_and_only_with_its_token(ledger, tmp_path):
     held = reserved(ledger.reserve("town", Loss(10), "a", "density"))
     other = reserved(ledger.reserve("town", Loss(10), "b", "density"))
     thief = Reservation(
@@ -55,6 +55,11 @@ def test_commit_only_once_and_only_with_its_token(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="already-committed"):
         ledger.commit(held, HASH, "/release")
     assert held.token not in repr(held)
+    elsewhere = open_ledger(tmp_path / "other.sqlite")
+    elsewhere.create("town", currency="rho", limit_nano=100)
+    foreign = reserved(elsewhere.reserve("town", Loss(10), "a", "density"))
+    with pytest.raises(LedgerError, match="unknown-reserve"):
+        ledger.commit(foreign, HASH, "/release")
 
 
 def test_of_two_runs_with_one_key_only_the_first_commits(ledger: Ledger) -> None:
@@ -64,14 +69,6 @@ def test_of_two_runs_with_one_key_only_the_first_commits(ledger: Ledger) -> None
     with pytest.raises(LedgerError, match="already-committed"):
         ledger.commit(first, HASH, "/other")
     assert spent(ledger) == 20
-
-
-def test_commit_of_a_reserve_that_never_was(ledger: Ledger, tmp_path: Path) -> None:
-    elsewhere = open_ledger(tmp_path / "other.sqlite")
-    elsewhere.create("town", currency="rho", limit_nano=100)
-    foreign = reserved(elsewhere.reserve("town", Loss(10), "a", "density"))
-    with pytest.raises(LedgerError, match="unknown-reserve"):
-        ledger.commit(foreign, HASH, "/release")
 
 
 @pytest.mark.parametrize("epsilon_nano", [1, 44_721, 44_722, 100_001, 123_456_789, 10**9, 3 * 10**9 + 1])
@@ -113,10 +110,16 @@ def test_amounts_are_whole_numbers_above_0(ledger: Ledger, amount: object) -> No
     assert ledger.head() == before
 
 
-def test_seeded_release_is_refused(ledger: Ledger) -> None:
+def test_seeded_releases_and_ids_used_twice_are_refused(ledger):
     with pytest.raises(LedgerError, match="seeded-release"):
         ledger.reserve("town", Loss(1), "a", "density", reproducible=True)
     assert spent(ledger) == 0
+    # The id of a reserve is the caller's: used twice, it would lock the ledger for good.
+    ledger.reserve("town", Loss(1), "a", "density", reservation="same")
+    with pytest.raises(LedgerError, match=r"ledger-rule.*reuses the id"):
+        ledger.reserve("town", Loss(1), "b", "density", reservation="same")
+    assert spent(ledger) == 1
+    assert ledger.verify() == []
 
 
 def test_limit_can_change_but_never_below_what_is_spent(ledger: Ledger) -> None:
@@ -135,11 +138,14 @@ def test_limit_can_change_but_never_below_what_is_spent(ledger: Ledger) -> None:
     assert [finding.code for finding in ledger.verify()] == ["rule"]
 
 
-def test_budget_raised_pays_for_more(ledger: Ledger) -> None:
+def test_a_budget_raised_pays_for_more_and_check_fits_makes_no_ledger(ledger, tmp_path):
     ledger.reserve("town", Loss(60), "a", "density")
     ledger.raise_limit("town", 200)
     ledger.reserve("town", Loss(140), "b", "density")
     assert ledger.state().population("town").left_nano == 0
+    with pytest.raises(LedgerError, match="unknown-population"):
+        open_ledger(tmp_path / "none" / "ledger.sqlite").check_fits("town", Loss(1))
+    assert not (tmp_path / "none").exists()
 
 
 def test_disclosures_listings_and_tuning_cost_nothing(ledger: Ledger) -> None:
@@ -227,21 +233,6 @@ def test_check_fits_raises_what_reserve_would_and_writes_nothing(
     assert (type(checked.value), str(checked.value)) == (type(refused.value), str(refused.value))
     ledger.check_fits("town", Loss(100))
     assert Path(ledger.store.where()).read_bytes() == before
-
-
-def test_check_fits_makes_no_ledger(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="unknown-population"):
-        open_ledger(tmp_path / "none" / "ledger.sqlite").check_fits("town", Loss(1))
-    assert not (tmp_path / "none").exists()
-
-
-def test_a_row_that_its_reader_would_reject_is_not_written(ledger: Ledger) -> None:
-    """The id of a reserve is the caller's: used twice, it would lock the ledger for good."""
-    ledger.reserve("town", Loss(1), "a", "density", reservation="same")
-    with pytest.raises(LedgerError, match=r"ledger-rule.*reuses the id"):
-        ledger.reserve("town", Loss(1), "b", "density", reservation="same")
-    assert spent(ledger) == 1
-    assert ledger.verify() == []
 
 
 def test_clock_set_back_keeps_the_rows_in_order(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

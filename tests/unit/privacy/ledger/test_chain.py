@@ -42,9 +42,13 @@ def codes(ledger: Ledger, head: str | None = None) -> set[str]:
     return {finding.code for finding in ledger.verify(expected_head=head)}
 
 
-def test_an_edit_that_changes_nothing_is_not_found(ledger: Ledger) -> None:
+def test_an_edit_that_changes_nothing_is_not_found_and_an_old_head_stays(ledger):
     edit(ledger)
     assert codes(ledger) == set()
+    head = ledger.head()
+    ledger.disclose("town", "more")
+    assert codes(ledger, head) == set()
+    assert codes(ledger, GENESIS) == set()
 
 
 def test_any_byte_of_any_row(ledger: Ledger) -> None:
@@ -224,19 +228,6 @@ def test_fields_of_another_type_are_findings(ledger: Ledger, change: dict) -> No
     assert "rule" in codes(ledger)
 
 
-def test_a_row_nested_beyond_the_parser_is_a_finding() -> None:
-    text = "[" * 100_000
-    rows, findings = read_chain([StoredRow(1, text, digest(GENESIS, text))])
-    assert (rows, [finding.code for finding in findings]) == ([], ["content"])
-
-
-def test_an_old_head_stays_in_the_chain(ledger: Ledger) -> None:
-    head = ledger.head()
-    ledger.disclose("town", "more")
-    assert codes(ledger, head) == set()
-    assert codes(ledger, GENESIS) == set()
-
-
 @pytest.mark.parametrize(
     ("seq", "change"),
     [
@@ -296,11 +287,6 @@ def test_triggers_refuse(ledger: Ledger, statement: str) -> None:
     assert ledger.store.rows() == before
 
 
-def test_triggers_taken_away(ledger: Ledger) -> None:
-    drop_trigger(ledger, "no_delete")
-    assert codes(ledger) == {"schema"}
-
-
 def test_bytes_of_the_file_overwritten(ledger: Ledger) -> None:
     """Noise over the file's pages is an error or a finding, never silence about a changed row."""
     path = Path(ledger.store.where())
@@ -343,29 +329,31 @@ def test_permissions(tmp_path: Path) -> None:
     assert codes(ledger) == set()
 
 
-def test_journal_and_sync_modes(ledger: Ledger) -> None:
+def test_journal_sync_modes_and_missing_triggers(ledger):
     with ledger.store._connection() as connection:  # type: ignore[attr-defined]
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+    drop_trigger(ledger, "no_delete")
+    assert codes(ledger) == {"schema"}
 
 
-def test_another_database_is_not_taken_for_a_ledger(tmp_path: Path) -> None:
+def test_other_databases_and_paths_of_the_environment(tmp_path, monkeypatch):
     path = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE friends (name)")
     with pytest.raises(LedgerError, match="not-a-ledger"):
         open_ledger(path).create("town", currency="rho", limit_nano=100)
-
-
-def test_rows_hold_no_floats() -> None:
-    with pytest.raises(LedgerError, match="ledger-float"):
-        canonical({"cost": [{"deep": 0.5}]})
-    assert link(GENESIS, 1, {"b": 1, "a": "é"}).content == '{"a":"\\u00e9","b":1,"seq":1}'
-
-
-def test_path_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "mine.sqlite"))
     assert open_ledger().store.where() == str(tmp_path / "mine.sqlite")
     monkeypatch.delenv("SHOAL_LEDGER")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert open_ledger().store.where().endswith("ledger.sqlite")
+
+
+def test_rows_hold_no_floats_and_are_never_nested_beyond_the_parser():
+    with pytest.raises(LedgerError, match="ledger-float"):
+        canonical({"cost": [{"deep": 0.5}]})
+    assert link(GENESIS, 1, {"b": 1, "a": "é"}).content == '{"a":"\\u00e9","b":1,"seq":1}'
+    text = "[" * 100_000
+    rows, findings = read_chain([StoredRow(1, text, digest(GENESIS, text))])
+    assert (rows, [finding.code for finding in findings]) == ([], ["content"])

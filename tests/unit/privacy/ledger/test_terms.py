@@ -27,7 +27,7 @@ def test_rows_from_before_units_were_recorded_still_fold(old: Ledger) -> None:
     assert listed.unit == "unknown"
 
 
-def test_spends_of_years_ago_still_count(old: Ledger) -> None:
+def test_spends_of_years_ago_still_count(old):
     assert spent(old, "old") == 40
     with pytest.raises(BudgetExceeded):
         old.reserve("old", Loss(61), "week 3", "density")
