@@ -6,9 +6,10 @@ import pytest
 
 from shoal.engine.engine import DuckEngine
 from shoal.errors import BudgetExceeded, PlanError
+from shoal.kinds.ask import Ask
 from shoal.kinds.plan import read_plan
 from shoal.kinds.query.build import QuerySession
-from shoal.kinds.query.plan import Ask, QueryPlan
+from shoal.kinds.query.plan import QueryPlan
 from shoal.kinds.query.prepare import prepare_query
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release

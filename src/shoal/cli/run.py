@@ -211,6 +211,11 @@ density = LazyGroup(
             "density_run",
             "Count people per zone and slot in SOURCE, add noise, and write a release.",
         ),
+        "total": (
+            "density",
+            "total",
+            "People in any zones and slots of a published density, with a 95 % interval: free.",
+        ),
         "year": (
             "density",
             "year",
@@ -374,6 +379,16 @@ Examples:
 )
 
 
+WHEN = (
+    click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
+    click.option(
+        "--from", "first", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+    ),
+    click.option(
+        "--to", "last", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+    ),
+    click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
+)
 PRICE = ("population", "epsilon", "delta", "rho")
 OF_A_QUERY = ("ell", "decimals", "run_id", "supersedes")  # of the settings of a density
 
@@ -389,7 +404,7 @@ def _plan_from(path: str, flags: dict[str, Any]) -> Any:
 def _asks(file: str | None, flags: dict[str, Any]):
     """The queries of a file, or the one that flags say; takes its flags out."""
     from shoal.errors import PlanError
-    from shoal.kinds.query.plan import Ask, parse_slots, read_asks
+    from shoal.kinds.ask import Ask, parse_slots, read_asks
 
     flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "first", "last", "slots")}
     if file is None:
@@ -409,14 +424,7 @@ query = run_command(
         "--plan", type=click.Path(), help="A density's plan: source, map, window, population; flags win."
     ),
     click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]"),
-    click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
-    click.option(
-        "--from", "first", metavar="TIME", help="First slot, local time.  [default: that of the window]"
-    ),
-    click.option(
-        "--to", "last", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
-    ),
-    click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
+    *WHEN,
     click.option(
         "--file", type=click.Path(), help="File of queries instead of one query: one JSON object per line."
     ),

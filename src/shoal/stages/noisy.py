@@ -47,9 +47,18 @@ class DensityEstimate:
     people: np.ndarray = field(repr=False)  # float64 [zones, slots], non-negative
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
-    doubt: Doubt | None = field(default=None, repr=False)  # of `best`: the uncertainty by levels
+    doubt: Doubt | CountDoubt | None = field(default=None, repr=False)  # None: not known of sums
     peaks: tuple[Peak, ...] = ()  # contained in the numbers
     least_peak: float | None = None  # people for four hours that are found in most zones; None: no search
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountDoubt:
+    """Uncertainty of counts with noise of their own: independent, but for an error of the scaling factor."""
+
+    centre: np.ndarray = field(repr=False)  # float64 [zones, slots]: before negative counts were removed
+    variance: np.ndarray = field(repr=False)  # float64 [zones, slots], of noise and sampling
+    relative: float  # deviation of the scaling factor
 
 
 @dataclass(frozen=True, kw_only=True)
