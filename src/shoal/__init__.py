@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shoal.events.trips import read_trips
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
+    from shoal.kinds.density.totals import read_density
     from shoal.kinds.histogram.plan import HistogramPlan
     from shoal.kinds.histogram.prepare import prepare_histogram
     from shoal.kinds.plan import read_plan
@@ -59,6 +60,7 @@ _MODULES = {
     "prepare_trajectories": "kinds.trajectories.prepare",
     "preset_named": "events.simulate",
     "publish": "release.publish",
+    "read_density": "kinds.density.totals",
     "read_histogram": "release.histogram_files",
     "read_plan": "kinds.plan",
     "read_sites": "space.places",
@@ -75,6 +77,7 @@ __all__ = [  # noqa: RUF022
     "DensityPlan",
     "read_plan",
     "prepare_density",
+    "read_density",
     "TrajectoryPlan",
     "prepare_trajectories",
     "verify_trajectories",

@@ -50,6 +50,7 @@ def test_three_weeks_use_the_budget_exactly_and_the_fourth_is_refused(month, tmp
     assert told["each"]["rho_nano"] == share
     assert told["ledger"] == {
         "population": "town",
+        "pot": "one",
         "currency": "rho",
         "limit_nano": 3 * share,
         "left_nano": 3 * share,

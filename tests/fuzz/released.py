@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.fuzz.mutate import as_json, bytes_of, json_of, junk, no_internal_error, place, written
 
+from shoal.kinds.ask import read_asks
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.published import read_density
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.plan import read_plan
-from shoal.kinds.query.plan import read_asks
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.release.histogram_files import read_histogram

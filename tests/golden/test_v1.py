@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from shoal.kinds.ask import Ask
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.histogram.prepare import prepare_histogram
 from shoal.kinds.plan import read_plan
-from shoal.kinds.query.plan import Ask, QueryPlan
+from shoal.kinds.query.plan import QueryPlan
 from shoal.kinds.query.prepare import prepare_query
 from shoal.kinds.run import run
 from shoal.kinds.synthetic.plan import SyntheticPlan

@@ -1,19 +1,21 @@
-"""What helps to choose a density: `shoal density compare`, utility of several methods against epsilon, on a
-simulated city by default; `shoal density year`, what each of many releases about the same people may spend.
+"""What helps to choose a density, and sums of a published one.
+
+`shoal density compare` shows the utility of several methods against epsilon, on a simulated city by default,
+`shoal density year` what each of many releases about the same people may spend.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.main import JSON, THREADS, click_options, settings_from_flags, with_options
+from shoal.cli.main import JSON, click_options, settings_from_flags, with_options
 from shoal.cli.printing import Bars, draw_table, print_table
-from shoal.cli.run import plan_options, run_settings
+from shoal.cli.run import THREADS, WHEN, plan_options, run_settings
 from shoal.kinds.density.plan import ComparePlan, DensityPlan
 from shoal.kinds.density.year import YearPlan
 from shoal.kinds.describe import Table, near
@@ -353,3 +355,42 @@ def _print_commands(
         )
     if len(weeks) > len(shown):
         click.echo(f"  ... and so on, {len(weeks)} in all; --write FOLDER writes a plan for each")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  shoal density total release --zones Z0001,Z0002 --from 2026-03-02T07:00 --to 2026-03-02T10:00
+  shoal density total release --bbox 4.9,47.2,5.1,47.4 --json
+"""
+)
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option("--zones", metavar="ID,...", help="Zones of the sum.  [default: all]")
+@with_options(WHEN)
+@JSON
+def total(
+    release: Path,
+    zones: str | None,
+    bbox: tuple[float, float, float, float] | None,
+    first: str | None,
+    last: str | None,
+    slots: str | None,
+    as_json: bool,
+) -> None:
+    """People in zones and slots of a published density, added up, with a 95 % interval.
+
+    A person observed at several places or in several slots is counted at each of them. The sum is computed
+    from the published files of RELEASE alone and costs no budget.
+    """
+    from shoal.kinds.ask import parse_slots
+    from shoal.kinds.density.totals import read_density
+
+    density = read_density(release)
+    named = None if zones is None else [part.strip() for part in zones.split(",") if part.strip()]
+    chosen = None if slots is None else parse_slots(slots)
+    people = density.total(named, chosen, bbox=bbox, start=first, end=last)
+    if as_json:
+        click.echo(json.dumps(asdict(people), indent=2))
+        return
+    ends = (f"{end:,.{density.decimals}f}" for end in (people.low, people.high))
+    click.echo(f"{people.people:,.{density.decimals}f} people   (95 % interval {' to '.join(ends)})")

@@ -170,8 +170,13 @@ def _result_json(prepared: Prepared, result: RunResult, population: Population) 
     }
     if prepared.guarantee is None:
         return summary
+    from shoal.kinds.describe import pot_of
+
+    pot = population.pot_for(prepared.mechanism.loss(), pot_of(prepared.plan))
     return summary | {
         "guarantee": prepared.guarantee.to_manifest(),
+        "budget_left_nano": pot.left_nano,
+        "budget_currency": pot.currency,
         "budget": population.described(),
     }
 

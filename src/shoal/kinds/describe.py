@@ -247,8 +247,9 @@ def priced(
     }
 
 
-def spends_of(mechanism: Spending, pays_for: Mapping[str, str], law: str) -> list[dict]:
-    """Each named spend with what it pays for and what it costs by a law, in order."""
+def spends_of(mechanism: Spending, pays_for: Mapping[str, str], law: str | None = None) -> list[dict]:
+    """Each named spend with what it pays for and what it costs by a law (that of their sum), in order."""
+    law = law or compose(loss for _, loss in mechanism.spends()).law
     listed = []
     for name, loss in mechanism.spends():
         spend: dict[str, Any] = {

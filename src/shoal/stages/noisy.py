@@ -47,9 +47,18 @@ class DensityEstimate:
     people: np.ndarray = field(repr=False)  # float64 [zones, slots], non-negative
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
-    doubt: Doubt | None = field(default=None, repr=False)  # of `best`: the uncertainty by levels
+    doubt: Doubt | CountDoubt | None = field(default=None, repr=False)  # None: not known of sums
     peaks: tuple[Peak, ...] = ()  # contained in the numbers
     least_peak: float | None = None  # people for four hours that are found in most zones; None: no search
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountDoubt:
+    """Uncertainty of counts with noise of their own: independent, but for an error of the scaling factor."""
+
+    centre: np.ndarray = field(repr=False)  # float64 [zones, slots]: before negative counts were removed
+    variance: np.ndarray = field(repr=False)  # float64 [zones, slots], of noise and sampling
+    relative: float  # deviation of the scaling factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +68,7 @@ class Total:
     visits: float
     low: float
     high: float
-
-    @property
-    def deviation(self) -> float:
-        """Relative: a quarter of the interval over the median."""
-        return (self.high - self.low) / 4 / self.visits
+    deviation: float  # root of the mean squared error, each error at most the number itself
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,8 +92,12 @@ class Doubt:
     peaks: tuple[PeakDoubt, ...] = ()  # of peaks added to the counts, besides all others
 
     def cell_variance(self) -> np.ndarray:
-        """float64 [zones, slots]: of coefficients and residuals, in people squared."""
-        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 + self.residual
+        """float64 [zones, slots]: of coefficients and residuals, in people squared.
+
+        Errors of a zone's coefficients and of a slot's share multiply, which counts where both are large.
+        """
+        both = 1.0 + np.minimum(self.slots, 1.0) ** 2
+        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 * both + self.residual
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from tests.loops import for_each
 
 from shoal.auditing import composition
 from shoal.auditing.composition import BOUNDS, LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
+from shoal.kinds.ask import MOST_QUERIES
 from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.histogram.plan import HistogramPlan
-from shoal.kinds.query.plan import MOST_QUERIES
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.mechanisms.histogram import boxes
 from shoal.mechanisms.histogram.boxes import HistogramBoxes

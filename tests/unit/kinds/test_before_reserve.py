@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import ResourceError, ShoalError
+from shoal.kinds.ask import Ask
 from shoal.kinds.commute import build as commute_release
 from shoal.kinds.density import build as density
 from shoal.kinds.density.plan import DensityPlan
@@ -22,7 +23,7 @@ from shoal.kinds.histogram import build as histogram
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.histogram.prepare import prepare_histogram
 from shoal.kinds.query import build as query
-from shoal.kinds.query.plan import Ask, QueryPlan
+from shoal.kinds.query.plan import QueryPlan
 from shoal.kinds.query.prepare import prepare_query
 from shoal.kinds.run import run
 from shoal.kinds.synthetic import build as synthetic

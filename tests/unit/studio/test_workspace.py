@@ -138,7 +138,7 @@ def test_a_reserve_that_never_resolved_is_spent_whatever_a_later_run_did(ledger,
     second = ledger.reserve("town", Loss.pure(10**8), "key", "density")
     ledger.commit(second, "0" * 64, str(out))
     told = aftermath(ledger, "town", first.reservation, out)
-    assert told.spent == "rho = 0.0050"
+    assert told.spent == "rho 0.0050"
     assert not told.released
     assert "counts as spent" in told.words
 
@@ -149,7 +149,7 @@ def test_a_commit_is_a_release_once_its_folder_is_there(ledger, tmp_path):
     ledger.commit(reserved, "0" * 64, str(out))
     told = aftermath(ledger, "town", reserved.reservation, out)
     assert "Run it again: that is free" in told.words
-    assert told.spent == "rho = 0.0050"
+    assert told.spent == "rho 0.0050"
     out.mkdir()
     (out / "manifest.json").write_text("{}")
     assert aftermath(ledger, "town", reserved.reservation, out).released

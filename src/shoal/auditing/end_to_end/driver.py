@@ -32,7 +32,7 @@ from shoal.auditing.replay import (
 )
 from shoal.errors import ShoalError
 from shoal.kinds import KINDS
-from shoal.kinds.query.plan import Ask
+from shoal.kinds.ask import Ask
 from shoal.kinds.run import run as run_kind
 from shoal.privacy.accounting import GDP, NANO, PURE, ZCDP, Loss, ceil_nano, cost_nano, rho_for
 from shoal.privacy.ledger.book import open_ledger

@@ -33,6 +33,7 @@ from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.density.published import peaks_of, write_density, write_public
 from shoal.kinds.density.report import write_owner_report
+from shoal.kinds.density.totals import write_sums
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import (
     Build,
@@ -52,7 +53,7 @@ from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.space.geography import Geography, Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
-from shoal.stages.noisy import Doubt
+from shoal.stages.noisy import CountDoubt, Doubt
 
 
 class DensityBuild(Build):
@@ -101,6 +102,8 @@ class DensityBuild(Build):
         self.tell.stage("write the release")
         estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
+        if prepared.has_sums:
+            write_sums(folder, estimate, prepared.geography.zones, setting, prepared.options.decimals)
         return stated(estimate.doubt) | peaks_of(estimate, prepared.geography.zones, prepared.clock)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
@@ -127,9 +130,9 @@ class DensityBuild(Build):
         return self.counting
 
 
-def stated(doubt: Doubt | None) -> dict[str, float]:
+def stated(doubt: Doubt | CountDoubt | None) -> dict[str, float]:
     """The total with its 95 % limits, and the clips in use, where they follow from noisy numbers."""
-    if doubt is None:
+    if not isinstance(doubt, Doubt):
         return {}
     total = {"visits_with_noise": doubt.total.visits}
     total |= {"visits_with_noise_low": doubt.total.low, "visits_with_noise_high": doubt.total.high}

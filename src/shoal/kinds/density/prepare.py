@@ -13,6 +13,7 @@ from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.plan import PAYS_FOR, DensityPlan, Method, MethodOptions, method_named
 from shoal.kinds.density.published import FILES
+from shoal.kinds.density.totals import SUMS
 from shoal.kinds.density.verdict import expected_verdict
 from shoal.kinds.describe import (
     BASE,
@@ -36,6 +37,7 @@ from shoal.space.checks import check_clock
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, Setting, grid_cells, open_geography, setting_of
 
+SUMMED = ("best", "gaussian", "laplace")
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
 
 
@@ -139,7 +141,12 @@ class PreparedDensity(Prepared):
         }
 
     def files(self) -> Mapping[str, Mapping[str, str]]:
-        return FILES
+        return {name: columns for name, columns in FILES.items() if self.has_sums or name not in SUMS}
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether the errors of sums are known: of counts smoothed by `best`, or with noise of their own."""
+        return self.method.name in SUMMED
 
     def reading(self) -> str:
         sites, ell, unit = self.geography.sites, self._bound.get("ell"), self.plan.unit
@@ -156,7 +163,7 @@ class PreparedDensity(Prepared):
             )
         if ell is not None:
             points += _sample(unit, min(ell, self.clock.slots), visits_cap(self.mechanism))
-        return as_list((*points, *self.mechanism.reading()))
+        return as_list((*points, *self.mechanism.reading(), _SUMS if self.has_sums else _NO_SUMS))
 
     def rows(self) -> list[tuple[str, str]]:
         source, clock, geography = self.source, self.clock, self.geography
@@ -266,3 +273,11 @@ def _sample(unit: str, ell: int, cap: int | None) -> list[str]:
         f"its own (at most {cap} visits per {unit}).",
         f"Zones in which {unit}s visit many places per slot are somewhat low, others somewhat high.",
     ]
+
+
+_SUMS = (
+    "Sums have intervals of their own, narrower than added ends: `totals.parquet` has those of each zone by "
+    "day and week and of all zones by slot, by day and in all; `shoal density total RELEASE` gives that of "
+    "any other set of zones and slots."
+)
+_NO_SUMS = "Sums over zones or slots have no interval: how their errors depend on each other is not known."

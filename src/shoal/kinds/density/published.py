@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
+from shoal.kinds.density.totals import SUMS, TOTALS, totals_problems
 from shoal.kinds.density.verdict import published_verdict
 from shoal.kinds.kind import ViewRequest
 from shoal.kinds.verdict import Verdict
@@ -39,6 +40,7 @@ COLUMNS = {
 FILES = {
     "density.parquet": COLUMNS,
     "density.csv": COLUMNS,
+    **SUMS,
     "zones.geojson": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon"},
     "zones.parquet": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon (GeoParquet)"},
 }
@@ -140,7 +142,11 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
         return
     clock = yield from clock_of(public, slots)
     if clock is not None:
-        yield from _density_rows(table, zones, clock, count_of(public["decimals"]))
+        decimals = count_of(public["decimals"])
+        yield from _density_rows(table, zones, clock, decimals)
+        if TOTALS in manifest.columns:
+            people = read_density(folder, zones.count, clock.slots).people
+            yield from totals_problems(folder, people, zones, clock, decimals)
 
 
 def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: int) -> Iterator[str]:

@@ -124,12 +124,6 @@ def expected_verdict(prepared: PreparedDensity) -> Verdict:
 def published_verdict(estimate: DensityEstimate, manifest: Manifest) -> Verdict:
     """From the published counts and their intervals."""
     public = manifest.public
-    error, correlation = error_of(estimate), correlation_of(estimate, public["method"])
-    grade = graded(error, LIMITS)
-    if correlation < CORRELATION_OF_NOISE:
-        grade = NOISE
-    elif correlation < CORRELATION_OF_ROUGH or grade == NOISE:
-        grade = ROUGH
     case = Case(
         method=public["method"],
         epsilon=manifest.guarantee["epsilon"],
@@ -140,6 +134,14 @@ def published_verdict(estimate: DensityEstimate, manifest: Manifest) -> Verdict:
         slot_minutes=public["slot_minutes"],
         visits=float(estimate.people.sum()),
     )
+    error, correlation = error_of(estimate), correlation_of(estimate, public["method"])
+    if case.method in FITS and case.method != "best":  # plain intervals also cover what was cut off at zero
+        error = min(error, case.error())
+    grade = graded(error, LIMITS)
+    if correlation < CORRELATION_OF_NOISE:
+        grade = NOISE
+    elif correlation < CORRELATION_OF_ROUGH or grade == NOISE:
+        grade = ROUGH
     return _verdict(grade, error, case, correlation=correlation)
 
 

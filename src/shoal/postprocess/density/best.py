@@ -29,6 +29,7 @@ from shoal.postprocess.density.numbers import Z95
 from shoal.postprocess.density.one_off import Search
 from shoal.postprocess.density.peaks import size_peaks, visits_without, with_peaks, without, zones_without
 from shoal.postprocess.density.smoothing import Layout, krige
+from shoal.postprocess.density.sums import ends
 from shoal.space.geography import Setting
 from shoal.space.setting import activity, zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
@@ -36,7 +37,6 @@ from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
 PROFILE_OFF, QUIET = 0.6, 0.6  # relative to the expected share of a slot, or to this part of a mean slot
-MOST_LOG = 60.0  # of an interval's upper end: finite where nothing is known
 LEARNED = 0.985  # factor of the width where the residual variance is fitted: its parts overlap, but are added
 
 
@@ -95,19 +95,12 @@ def _doubt(noisy: NoisyBest, setting: Setting, model: Model, people: np.ndarray)
 
 
 def limits(people: np.ndarray, doubt: Doubt) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of 95 % intervals of all counts.
-
-    The upper end combines the uncertainty of the count and of the total in logarithms: as squares where the
-    total is well known, as a sum where it is not, since an error of the total is the same for all counts.
-    """
+    """Ends of 95 % intervals of all counts."""
     variance = doubt.cell_variance() + (doubt.slots**2 + doubt.uneven) * people**2
-    half = Z95 * doubt.width * np.sqrt(variance)
     total = doubt.total
-    low = people - np.hypot(half, (1 - total.low / total.visits) * people)
-    people = np.maximum(people, 1e-9)
-    own, up = np.log1p(half / people), np.log(total.high / total.visits)
-    together = np.sqrt(own**2 + up**2 + 2 * min(up, 1.0) * own * up)
-    return np.maximum(low, 0.0), people * np.exp(np.minimum(together, MOST_LOG))
+    return ends(
+        people, Z95 * doubt.width * np.sqrt(variance), (total.low / total.visits, total.high / total.visits)
+    )
 
 
 def profile_deviation(noisy: NoisyBest, expected: np.ndarray) -> np.ndarray:
@@ -168,7 +161,9 @@ def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.n
     coefficients[:, 0], remaining[:, 0] = level, totals.variance
     for j in range(1, values.shape[1]):
         shares = krige(layout, values[:, j] / level, noise[j] / level**2, outliers=noisy.outliers)
-        coefficients[:, j], remaining[:, j] = shares.mean * level, shares.variance * level**2
+        coefficients[:, j] = shares.mean * level
+        # of a product: where the level is small against its noise, the true one may be many times larger
+        remaining[:, j] = shares.variance * (level**2 + totals.variance) + shares.mean**2 * totals.variance
     return coefficients, remaining
 
 

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shoal.space.setting import Questions
-from shoal.stages.noisy import Answers, DensityEstimate, NoisyAnswers, NoisyCounts, NoisyScaled
+from shoal.stages.noisy import Answers, CountDoubt, DensityEstimate, NoisyAnswers, NoisyCounts, NoisyScaled
 
 
 def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
@@ -56,7 +56,15 @@ def plain_density(noisy: NoisyCounts, *_public: object) -> DensityEstimate:
     people = keep_totals(noisy.values)
     low = np.minimum(np.maximum(noisy.values - half, 0.0), people)
     high = np.maximum(noisy.values + half, people)
-    return DensityEstimate(people=people, low=low, high=high)
+    variance = np.broadcast_to(deviation(noisy) ** 2, people.shape)
+    doubt = CountDoubt(centre=noisy.values, variance=variance, relative=0.0)
+    return DensityEstimate(people=people, low=low, high=high, doubt=doubt)
+
+
+def deviation(noisy: NoisyCounts) -> np.ndarray | float:
+    """Standard deviation of the noise of a count."""
+    laplace = math.sqrt(2.0) if noisy.family == "discrete laplace" else 1.0
+    return laplace * noisy.scale * noisy.gain
 
 
 def half_width(noisy: NoisyCounts) -> np.ndarray | float:
@@ -110,10 +118,16 @@ def scaled_density(noisy: NoisyScaled, *_public: object) -> DensityEstimate:
     people = keep_totals(noisy.counts.values)
     people = people * total_factor(noisy, float(people.sum()), ratio)
     centre = ratio * noisy.counts.values
-    half = _half_width(noisy, ratio, np.maximum(centre, people))
+    most = np.maximum(centre, people)
+    sampling = (ratio - 1.0) * most  # each visit was sampled with probability 1 / ratio
+    relative = min(_ratio_deviation(noisy, ratio), 1.0)
+    noise = ratio * half_width(noisy.counts)
+    half = np.sqrt(noise**2 + Z95**2 * (sampling + (relative * most) ** 2))
     low = np.minimum(np.maximum(centre - half, 0.0), people)
     high = np.maximum(centre + half, people)
-    return DensityEstimate(people=people, low=low, high=high)
+    variance = (ratio * deviation(noisy.counts)) ** 2 + sampling
+    doubt = CountDoubt(centre=centre, variance=variance, relative=relative)
+    return DensityEstimate(people=people, low=low, high=high, doubt=doubt)
 
 
 def per_sampled_visit(noisy: NoisyScaled) -> float:
@@ -148,15 +162,13 @@ def total_deviation(counts: NoisyCounts) -> float:
     return laplace * counts.scale * math.sqrt(counts.values.size)
 
 
-def _half_width(noisy: NoisyScaled, ratio: float, people: np.ndarray) -> np.ndarray:
-    noise = ratio * half_width(noisy.counts)
-    doubt = 0.0
-    if ratio > 1.0:
-        doubt = np.hypot(
-            noisy.visits_deviation / max(noisy.visits, 1.0), noisy.sampled_deviation / noisy.sampled
-        )
-    sampling = (ratio - 1.0) * np.maximum(people, 0.0)  # each visit was sampled with probability 1 / ratio
-    return np.sqrt(noise**2 + Z95**2 * (sampling + (min(doubt, 1.0) * people) ** 2))
+def _ratio_deviation(noisy: NoisyScaled, ratio: float) -> float:
+    """Relative deviation of the ratio by which counts are scaled up."""
+    if ratio <= 1.0:
+        return 0.0
+    return math.hypot(
+        noisy.visits_deviation / max(noisy.visits, 1.0), noisy.sampled_deviation / noisy.sampled
+    )
 
 
 def finish_answers(noisy: NoisyAnswers, decimals: int) -> Answers:

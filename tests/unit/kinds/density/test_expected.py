@@ -7,7 +7,7 @@ import pytest
 from shoal.kinds.density.compare import compare, simulated_world
 from shoal.kinds.density.plan import METHODS, ComparePlan, DensityPlan, MethodOptions
 from shoal.kinds.density.verdict import FITS, expected_methods, mean_count, methods_table
-from shoal.privacy.accounting import rho_for
+from shoal.privacy.accounting import GDP, rho_for
 
 USERS = 6000
 MEASURED = ("efpag", "gaussian", "laplace")
@@ -96,5 +96,5 @@ def test_other_methods_are_shown_at_the_same_price():
     assert by_rho.budget(METHODS["gaussian"]).left == 20_000_000
     assert by_rho.budget(METHODS["laplace"]).left == int(0.2 * 10**9)
     pure = plan(epsilon=0.5, method="laplace")
-    assert pure.budget(METHODS["gaussian"]).left == rho_for(0.5, 1e-6)
+    assert pure.budget(METHODS["gaussian"]).left == rho_for(0.5, 1e-6, GDP)
     assert pure.budget(METHODS["laplace"]).left == 500_000_000

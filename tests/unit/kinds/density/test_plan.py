@@ -44,9 +44,10 @@ def test_a_method_spends_its_budget_and_no_more(world, name):
     check_spends(mechanism, budget)
     loss = mechanism.loss()
     assert compose(spend for _, spend in mechanism.spends()) == loss
-    spent = loss.pure_epsilon_nano if method.pure else loss.rho_nano
+    spent = loss.pure_epsilon_nano if method.pure else loss.gdp_nano
     assert 0.99 * budget.left < spent <= budget.left
-    assert all({"name", "mechanism", "rho"} <= set(each) for each in spends_of(mechanism, {}))
+    price = "epsilon" if method.pure else "rho"
+    assert all({"name", "mechanism", price} <= set(each) for each in spends_of(mechanism, {}))
     with pytest.raises(GuaranteeError):
         check_spends(mechanism, Budget(budget.left * 9 // 10, budget.pure))
 
@@ -100,10 +101,10 @@ def test_a_mechanism_that_hides_a_spend_is_refused():
         name, takes = "sly", "counts"
 
         def loss(self):
-            return Loss(100)
+            return Loss.gaussian(100)
 
         def spends(self):
-            return (("counts", Loss(60)),)
+            return (("counts", Loss.gaussian(60)),)
 
         def __call__(self, exact, noise):
             raise AssertionError

@@ -5,7 +5,8 @@ import pytest
 import shapely
 
 from shoal.errors import PlanError
-from shoal.kinds.query.plan import Ask, as_written, parse_slots, read_asks
+from shoal.kinds.ask import Ask, parse_slots, read_asks
+from shoal.kinds.query.plan import as_written
 from shoal.space.clock import Clock
 from shoal.space.places import Zones
 
