@@ -5,7 +5,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.postprocess.density.user_sizes import CLIPS, SECOND_BINS, SHAPES, NumberOfVisits, UserSizes
-from shoal.stages.exact import MOST_VISITS, SIZE_BINS
+from shoal.space.setting import MOST_VISITS, SIZE_BINS
 from shoal.stages.noisy import NoisyMeasurement
 
 

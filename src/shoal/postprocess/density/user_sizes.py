@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import ndtr
 
-from shoal.stages.exact import SIZE_BINS, SIZES_PER_OCTAVE
+from shoal.space.setting import SIZE_BINS, SIZES_PER_OCTAVE
 from shoal.stages.noisy import NoisyMeasurement, Total
 
 POINTS = 8  # per bin, at which sizes are evaluated

@@ -132,7 +132,7 @@ class Ledger:
 
         def decide(state: State) -> tuple[Content, None]:
             population = state.population(name)
-            check_limit(kind, population, population.pots[pot], limit_nano)
+            check_limit(kind, population, population.pot(pot), limit_nano)
             content = {
                 "kind": kind,
                 "population": population.name,

@@ -10,10 +10,11 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shoal.errors import LedgerError
-from shoal.privacy.accounting import PURE, ZCDP
+from shoal.privacy.accounting import GDP, PURE, ZCDP
 from shoal.privacy.guarantee import hidden_difference, skeleton
 from shoal.privacy.ledger.pots import CURRENCIES, ONE_POT, POTS, Pot
 from shoal.privacy.ledger.state import (
@@ -88,6 +89,8 @@ def _raise(state: State, row: Row) -> str | None:
     pot, limit = population.pots[row.content.get("pot", ONE_POT)], row.content["limit_nano"]
     if not _positive(limit) or limit < pot.spent_nano:
         return "it sets a limit below what was spent."
+    if pot.law == GDP and pot.tau > replace(pot, limit_nano=limit).most_tau:
+        return "it sets a limit at which delta does not cover the slack of the noise."
     pot.limit_nano = limit
     population.notes.append(row.content)
     return None

@@ -252,7 +252,17 @@ class Population:
                     "pot-unknown", f'the population "{self.name}" has one limit.', "Leave --pot out."
                 )
             return self.one
-        return self.pots[named or ("pure" if loss.law == PURE else "gaussian")]
+        return self.pot(named or ("pure" if loss.law == PURE else "gaussian"))
+
+    def pot(self, name: str) -> Pot:
+        """The pot of this name."""
+        if name not in self.pots:
+            raise LedgerError(
+                "pot-unknown",
+                f'the population "{self.name}" has no part "{name}".',
+                "Leave it out." if self.has_one_limit else "Name one of its parts: gaussian or pure.",
+            )
+        return self.pots[name]
 
     @property
     def lifetime(self) -> tuple[float, float] | None:
@@ -262,6 +272,12 @@ class Population:
             return None
         rho = any(pot.limit_nano for pot in self.pots.values() if pot.law != PURE)
         return sum(epsilon or 0.0 for epsilon in each), float(self.delta or 0) if rho else 0.0
+
+    @property
+    def limit_moved(self) -> bool:
+        """Whether a limit was moved after the first reserve: no theorem covers that if answers led to it."""
+        moves = [note for note in self.notes if note["kind"] in ("raise", "lower")]
+        return bool(self.spends) and any(move["at"] >= self.spends[0].at for move in moves)
 
     def described(self) -> list[dict[str, Any]]:
         """Every pot for programs: amounts in 1e-9 of its currency, and as epsilon where that is known."""
@@ -288,9 +304,11 @@ class Population:
             return ""
         epsilon, delta = self.lifetime
         plus = f", delta = {delta:g}" if delta else ""
+        moved = "if no limit was moved because of answers"
         return (
-            f"All releases together, however they are chosen: epsilon = {round(epsilon, 6):g}{plus} at the "
-            "limits. What is spent so far is converted likewise: exact for releases fixed in advance."
+            f"All releases together, {moved if self.limit_moved else 'however they are chosen'}: epsilon = "
+            f"{round(epsilon, 6):g}{plus} at the limits. What is spent so far is converted likewise: exact "
+            "for releases fixed in advance."
         )
 
     @property

@@ -265,6 +265,36 @@ def test_a_raise_is_dated():
     assert datetime.fromisoformat(note["at"]).tzinfo == UTC
 
 
+def test_a_lifetime_says_when_a_limit_was_moved_after_the_first_reserve():
+    ledger = opened(2.0, 1e-6)
+    ledger.raise_limit("town", 2 * NANO, pot="pure")
+    assert "however they are chosen" in ledger.state().population("town").lifetime_line
+    admit(ledger, Loss.gaussian(10**6), "a", "")
+    assert "however they are chosen" in ledger.state().population("town").lifetime_line
+    ledger.raise_limit("town", rho_for(1.5, 1e-6, GDP), pot="gaussian")
+    assert "if no limit was moved because of answers" in ledger.state().population("town").lifetime_line
+
+
+def test_a_limit_is_not_raised_beyond_what_the_slack_of_the_noise_spent_allows():
+    """Delta must cover (1 + e^epsilon) tau at the new limit, too; a forged row is found."""
+    ledger = opened(2.0, 1e-6)
+    admit(ledger, Loss.gaussian(10**6), "a", "")
+    high = rho_for(60.0, 1e-6, GDP)
+    with pytest.raises(LedgerError, match="limit-slack"):
+        ledger.raise_limit("town", high, pot="gaussian")
+    row = {"kind": "raise", "population": "town", "limit_nano": high, "note": "", "pot": "gaussian"}
+    write_row(ledger, at="9999-01-01", **row)
+    assert [each.code for each in ledger.verify()] == ["rule"]
+
+
+def test_an_unknown_part_is_named():
+    ledger = opened(2.0, 1e-6)
+    with pytest.raises(LedgerError, match="pot-unknown"):
+        ledger.raise_limit("town", 10**9)
+    with pytest.raises(LedgerError, match="pot-unknown"):
+        ledger.check_fits("town", Loss.gaussian(5), pot="other")
+
+
 def composed_delta(mu: float, pures: list[float], epsilon: float) -> float:
     """delta of Gaussian noise of mu with randomized responses, exactly: a normal loss plus signed epsilons.
 
