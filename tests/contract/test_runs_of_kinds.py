@@ -205,7 +205,7 @@ def test_a_budget_that_is_not_enough(refusal, kind):
 @of_every_private_kind
 def test_a_population_that_is_counted_per_another_unit(refusal, kind):
     ledger = open_ledger()
-    ledger.reserve("golden", Loss(1), key="k" * 64, what="another release", unit="trip")
+    ledger.reserve("golden", Loss.gaussian(1), key="k" * 64, what="another release", unit="trip")
     (only,) = refusal(kind, 4, "unit-mixed")
     assert "counted per trip" in only
 

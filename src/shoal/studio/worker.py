@@ -101,8 +101,8 @@ def _outcome(work: Any, request: dict[str, Any], progress: RunProgress) -> dict[
             remedy = "Start the page with SHOAL_DEBUG=1 to see where, and please report it."
             failure = ShoalError("internal-error", message, remedy)
         error = failure
-    told = {"code": error.code, "message": error.message, "remedy": error.remedy}
-    return {"status": "failed", "error": told}
+    shown = {"code": error.code, "message": error.message, "remedy": error.remedy}
+    return {"status": "failed", "error": shown}
 
 
 def _stop_of(progress: RunProgress) -> str:

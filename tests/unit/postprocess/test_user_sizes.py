@@ -37,8 +37,8 @@ def estimated(sizes, sigma, per_clip, declared, seed):
 def test_shapes_are_distributions_and_a_clip_keeps_at_most_everything():
     np.testing.assert_allclose(SHAPES.bins.sum(axis=1), 1)
     np.testing.assert_allclose(SECOND_BINS.sum(axis=1), 1)
-    assert (np.diff(SHAPES.kept, axis=1) >= 0).all()
-    assert (SHAPES.kept <= SHAPES.mean[:, None] * (1 + 1e-12)).all()
+    assert (np.diff(SHAPES.clipped, axis=1) >= 0).all()
+    assert (SHAPES.clipped <= SHAPES.mean[:, None] * (1 + 1e-12)).all()
 
 
 CITIES = {
