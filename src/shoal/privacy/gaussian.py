@@ -77,7 +77,7 @@ def delta_of(mu: float, epsilon: float) -> float:
     if mu <= 0:
         return 0.0
     upper = _log_tail(epsilon / mu - mu / 2)
-    apart = upper - epsilon - _log_tail(epsilon / mu + mu / 2)
+    apart = max(upper - epsilon - _log_tail(epsilon / mu + mu / 2), 0.0)
     off = _OFF * (1 + abs(upper) + epsilon)
     share = max(-math.expm1(-apart) * (1 + _MARGIN), -math.expm1(-apart - off))
     return min(math.exp(upper) * share, 1.0)
