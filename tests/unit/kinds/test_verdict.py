@@ -29,6 +29,7 @@ def test_advice_is_the_smallest_step_that_is_enough_and_two_levers_at_most():
         "2: expected error 50 % instead of 100 %",
     )
     assert advised(ways[-1:], 1.0, LIMITS) == ()
+    assert advised(ways, 0.2, LIMITS) == ()
 
 
 def test_without_a_size_the_verdict_names_those_from_which_grades_hold():
