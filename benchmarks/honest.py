@@ -13,7 +13,9 @@ visit, a user once per place and slot, nothing capped; released numbers are roun
     peak         each zone's slot with the largest published value
     event-zone   zones with a one-off event, outside of it
     zone-day, zone-week, city-slot, city-day, city           the ready sums of the release
-    sum          100 random sets of zones and slots          query        20 queries of sums, one release each
+    sum          100 random sets of near zones and slots in a row
+
+Queries that are answered one by one have `make bench-query`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +36,19 @@ from benchmarks.density_code import code_of_method
 from benchmarks.honest_cities import CITIES, HonestCity
 from benchmarks.table import OUT, machine_class, report
 from shoal.kinds.density.plan import METHODS, MethodOptions
+from shoal.kinds.density.verdict import published_verdict
 from shoal.postprocess.density.numbers import round_density
+from shoal.postprocess.density.sums import Covariance, Total, covariance_of, ready, total_of
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
+from shoal.space.geography import Setting
 
 FILE = OUT / "honest.jsonl"
 EPSILONS = (0.1, 0.3, 1.0, 4.0)
 DELTA = 1e-6
 BINS = (0.0, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 80.0, 300.0, 1000.0, np.inf)
 QUICK_SEEDS = 3
+RANDOM_SUMS = 100
 
 
 def main() -> None:
@@ -95,6 +103,7 @@ def released(
         "bias": float(people.sum() / exact.sum() - 1),
         "mre": _mre(exact, people),
         "correlation": _correlation(exact, people),
+        "verdict": published_verdict(estimate, _published(name, epsilon, setting)).grade,
     }
     for low, high in itertools.pairwise(BINS):
         within = (people >= low) & (people < high)
@@ -105,6 +114,9 @@ def released(
     yield _row("peak", exact, estimate, people.argmax(axis=1)[:, None] == np.arange(setting.slots))
     if events is not None:
         yield _row("event-zone", exact, estimate, events.any(axis=1)[:, None] & ~events)
+    covariance = covariance_of(estimate, setting, options.decimals)
+    if covariance is not None:
+        yield from _sums(exact, people, covariance, setting, seed)
 
 
 def _row(what: str, exact: np.ndarray, estimate, chosen: np.ndarray | None = None) -> dict:
@@ -117,6 +129,42 @@ def _row(what: str, exact: np.ndarray, estimate, chosen: np.ndarray | None = Non
         "coverage": float(inside.mean()),
         "mean_width": float((high - low).mean()),
     }
+
+
+def _sums(
+    exact: np.ndarray, people: np.ndarray, covariance: Covariance, setting: Setting, seed: int
+) -> Iterator[dict]:
+    """The ready sums of a release, and sums over near zones and slots in a row."""
+    by_kind: dict[str, list[tuple[float, Total]]] = {}
+    for kind, zone, first, last, total in ready(people, covariance, setting.clock.day_of_slot):
+        truth = exact[slice(None) if zone is None else zone, ..., first : last + 1].sum()
+        by_kind.setdefault(kind, []).append((float(truth), total))
+    rng = np.random.default_rng([seed, 100])
+    for _ in range(RANDOM_SUMS):
+        near = np.hypot(*(setting.zone_xy_m - setting.zone_xy_m[rng.integers(setting.zones)]).T)
+        zones = np.argsort(near, kind="stable")[: rng.integers(1, setting.zones + 1)]
+        first, last = np.sort(rng.integers(0, setting.slots, 2))
+        slots = np.arange(first, last + 1)
+        total = total_of(people, covariance, zones, slots)
+        by_kind.setdefault("sum", []).append((float(exact[np.ix_(zones, slots)].sum()), total))
+    for kind, each in by_kind.items():
+        yield {
+            "what": kind,
+            "n": len(each),
+            "coverage": float(np.mean([total.low <= truth <= total.high for truth, total in each])),
+            "mean_width": float(np.mean([total.high - total.low for _, total in each])),
+        }
+
+
+def _published(method: str, epsilon: float, setting: Setting) -> Any:
+    """What a verdict reads of a manifest."""
+    public = {
+        "method": method,
+        "zones": {"count": setting.zones},
+        "slots": setting.slots,
+        "slot_minutes": setting.clock.slot_minutes,
+    }
+    return SimpleNamespace(public=public, guarantee={"epsilon": epsilon, "delta": DELTA})
 
 
 def _mre(exact: np.ndarray, people: np.ndarray) -> float:

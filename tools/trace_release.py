@@ -75,7 +75,7 @@ def followed(kinds: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
             runs = []
             for at in range(2):  # each for a population of its own, as two records of one could be linked
                 population = f"{kind.split()[0]}-{len(kind)}-{at}"
-                created = f"ledger create {population} --epsilon 100 --delta 1e-6"
+                created = f"ledger create {population} --epsilon 20 --delta 1e-6"
                 with contextlib.redirect_stdout(io.StringIO()):
                     shoal.main(created.split(), standalone_mode=False)
                 place = folder / population

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.main import JSON, THREADS, click_options, settings_from_flags, with_options
+from shoal.cli.main import JSON, click_options, settings_from_flags, with_options
 from shoal.cli.printing import Bars, draw_table, print_table
-from shoal.cli.run import WHEN, plan_options, run_settings
+from shoal.cli.run import THREADS, WHEN, plan_options, run_settings
 from shoal.kinds.density.plan import ComparePlan, DensityPlan
 from shoal.kinds.density.year import YearPlan
 from shoal.kinds.describe import Table, near

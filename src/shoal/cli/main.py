@@ -1,7 +1,7 @@
 """The command `shoal`. Commands are imported when they are called, so that help is quick.
 
 Then the flags of commands: those of a plan, made from its settings, and those that several commands share
-(threads, the source of events, how trips are found in it).
+(the engine, the source of events, how trips are found in it).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 import difflib
 import json
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
@@ -31,6 +32,9 @@ from shoal.errors import REPORT_IT, Fault, PlanError, ResourceError, ShoalError
 from shoal.events.schema import SourcePlan, TripRule
 from shoal.scratch import sweep
 from shoal.setting import Described, alternatives, check, leaves, part_of
+
+if TYPE_CHECKING:
+    from shoal.engine.spark.engine import SparkEngine
 
 STOPPED = (
     "stopped. What was reserved before counts as spent, and `shoal ledger show` lists it; a release that was "
@@ -319,19 +323,48 @@ def with_options(options: Iterable[Option]) -> Option:
     return decorate
 
 
-def _not_negative(context: click.Context, parameter: click.Parameter, value: int) -> int:
-    if value < 0:
-        raise click.BadParameter("0 (one per core) or more.")
-    return value
-
-
-THREADS = click.option(
-    "--threads",
-    type=int,
-    default=0,
-    callback=_not_negative,
-    help="Threads of the engine.  [default: one per core]",
+ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["duckdb", "spark"]),
+        default="duckdb",
+        help="Where sums are made: this machine, or Spark (needs shoal[spark]).  [default: duckdb]",
+    ),
+    click.option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of Spark, as spark.master=spark://HOST:7077; repeatable.",
+    ),
+    click.option("--partitions", type=int, help="Parts of the users on Spark.  [default: by cores and rows]"),
 )
+
+
+@contextmanager
+def opened_spark(
+    engine: str, spark_conf: tuple[str, ...], partitions: int | None
+) -> Iterator[SparkEngine | None]:
+    """Spark, started and stopped; None is the engine of this machine, which needs no start."""
+    if engine != "spark":
+        if spark_conf or partitions is not None:
+            raise PlanError(
+                "spark-options",
+                "--spark-conf and --partitions are for the Spark engine.",
+                "Pass --engine spark, or leave them out.",
+            )
+        yield None
+        return
+    from shoal.engine.spark.session import import_spark, need_java, parse_conf
+
+    conf = parse_conf(spark_conf)
+    import_spark()
+    need_java()
+    from shoal.engine.spark.engine import SparkEngine
+
+    if sys.stderr.isatty():
+        click.echo("starting Spark", err=True)
+    with SparkEngine(conf, partitions=partitions) as started:
+        yield started
 
 
 def source_options(command: Callable) -> Callable:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import click
 
@@ -13,14 +12,15 @@ from shoal.cli.main import (
     ALLOW_EMPTY,
     COLUMNS_FILE,
     DRY_RUN,
+    ENGINE_OPTIONS,
     JSON,
     PLAN,
-    THREADS,
     LazyGroup,
     Option,
     box,
     check_named,
     click_options,
+    opened_spark,
     over_columns_file,
     settings_from_flags,
     with_options,
@@ -33,8 +33,20 @@ from shoal.kinds.query.plan import QueryPlan
 from shoal.privacy.guarantee import TRIP
 from shoal.setting import settings_of
 
-if TYPE_CHECKING:
-    from shoal.engine.spark.engine import SparkEngine
+
+def _not_negative(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value < 0:
+        raise click.BadParameter("0 (one per core) or more.")
+    return value
+
+
+THREADS = click.option(
+    "--threads",
+    type=int,
+    default=0,
+    callback=_not_negative,
+    help="Threads of the engine.  [default: one per core]",
+)
 
 
 def run_command(
@@ -151,50 +163,6 @@ def release(
         with bars:
             result = run_build(making, ledger)
     print_result(prepared, result, ledger, as_json)
-
-
-ENGINE_OPTIONS = (
-    click.option(
-        "--engine",
-        type=click.Choice(["duckdb", "spark"]),
-        default="duckdb",
-        help="Where sums are made: this machine, or Spark (needs shoal[spark]).  [default: duckdb]",
-    ),
-    click.option(
-        "--spark-conf",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Setting of Spark, as spark.master=spark://HOST:7077; repeatable.",
-    ),
-    click.option("--partitions", type=int, help="Parts of the users on Spark.  [default: by cores and rows]"),
-)
-
-
-@contextmanager
-def opened_spark(
-    engine: str, spark_conf: tuple[str, ...], partitions: int | None
-) -> Iterator[SparkEngine | None]:
-    """Spark, started and stopped; None is the engine of this machine, which needs no start."""
-    if engine != "spark":
-        if spark_conf or partitions is not None:
-            raise PlanError(
-                "spark-options",
-                "--spark-conf and --partitions are for the Spark engine.",
-                "Pass --engine spark, or leave them out.",
-            )
-        yield None
-        return
-    from shoal.engine.spark.session import import_spark, need_java, parse_conf
-
-    conf = parse_conf(spark_conf)
-    import_spark()
-    need_java()
-    from shoal.engine.spark.engine import SparkEngine
-
-    if sys.stderr.isatty():
-        click.echo("starting Spark", err=True)
-    with SparkEngine(conf, partitions=partitions) as started:
-        yield started
 
 
 density = LazyGroup(

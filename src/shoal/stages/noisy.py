@@ -68,11 +68,7 @@ class Total:
     visits: float
     low: float
     high: float
-
-    @property
-    def deviation(self) -> float:
-        """Relative: a quarter of the interval over the median."""
-        return (self.high - self.low) / 4 / self.visits
+    deviation: float  # root of the mean squared error, each error at most the number itself
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,8 +92,12 @@ class Doubt:
     peaks: tuple[PeakDoubt, ...] = ()  # of peaks added to the counts, besides all others
 
     def cell_variance(self) -> np.ndarray:
-        """float64 [zones, slots]: of coefficients and residuals, in people squared."""
-        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 + self.residual
+        """float64 [zones, slots]: of coefficients and residuals, in people squared.
+
+        Errors of a zone's coefficients and of a slot's share multiply, which counts where both are large.
+        """
+        both = 1.0 + np.minimum(self.slots, 1.0) ** 2
+        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 * both + self.residual
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ def answers(setting: Setting, people: np.ndarray, seed: int, clipped: float = 1.
     total = float(people.sum()) + rng.normal(0, 300)
     city = seen * people.sum(axis=0)
     return NoisyBest(
-        total=Total(visits=total, low=0.97 * total, high=1.03 * total),
+        total=Total(visits=total, low=0.97 * total, high=1.03 * total, deviation=0.015 * total),
         clips={"visits": (200.0,), "city": (20.0,), "regions": (6.0,), "zones": (CLIP,)},
         city=NoisyMeasurement(values=(city + rng.normal(0, 50, city.shape))[None], sigma=50.0),
         profile=profile,
@@ -161,7 +161,7 @@ def test_arbitrary_answers_give_finite_counts(kind):
         rest=change(noisy.rest),
         **{name: replace(each, values=change(each.values)) for name, each in measured.items()},
     )
-    for total in (noisy.total, Total(visits=1e-3, low=0.0, high=1e3)):
+    for total in (noisy.total, Total(visits=1e-3, low=0.0, high=1e3, deviation=1e-3)):
         answer = replace(hostile, total=total)
         estimate = finish_best(answer, setting)
         assert len(estimate.peaks) <= one_off.PER_RELEASE

@@ -18,7 +18,7 @@ Deviations   none.
 3. visits    number of visits in the zones
 4. city      totals of slots, weighted by expected activity -> profile of the city
 5. regions   profile x kinds of days x Fourier components of a day -> singular vectors -> learned columns
-6. zones     where the noisy answers leave the total unknown by more than 3 %, a quarter of the share pays
+6. zones     where the noisy answers leave the total unknown by more than 4 %, a quarter of the share pays
              for a second number of visits, under another clip; the rest: coefficients of the learned
              columns; for large populations also of all columns orthogonal to them, otherwise of a few
              probes; zones are weighted by their public sizes, small ones up
@@ -142,14 +142,13 @@ class DensityBest(Composed):
         numbers: tuple[NumberOfVisits, ...] = ()
         left = self._rho("zones")
         for name, rho in (("visits", self._rho("visits")), ("zones", int(left * AGAIN))):
-            clip = sizes.best_clip((2 * rho / NANO) ** -0.5)
+            clip = sizes.given(*numbers).best_clip((2 * rho / NANO) ** -0.5)
             step = (name, clip, self._everywhere(), np.ones((self.setting.slots, 1)))
             number = self._measure(visits, noise, step, rho)
             numbers += (NumberOfVisits(value=float(number.values[0, 0]), sigma=number.sigma, clip=clip),)
-            sizes = sizes.given(numbers[-1])
-            total = sizes.total_given(numbers)
+            total = sizes.total_given(*numbers)
             left -= rho if name == "zones" else 0
-            if total.deviation <= AGAIN_ABOVE:
+            if total.deviation <= AGAIN_ABOVE * total.visits:
                 break
         return total, numbers, left
 
@@ -284,7 +283,7 @@ SHARES = {  # of the budget that the earlier ones leave
     "regions": Fraction(1, 5),
     "zones": Fraction(1),
 }
-AGAIN, AGAIN_ABOVE = Fraction(1, 4), 0.03  # of the zones' share; relative deviation of the total
+AGAIN, AGAIN_ABOVE = Fraction(1, 4), 0.04  # of the zones' share; relative deviation of the total
 USUAL_ZONES = 1000
 ZONES_PER_REGION = 6  # at least
 PROBES, SLOTS_PER_PROBE, PROBE_WEIGHT = 6, 28, 0.7  # of the rest, where not all of it is measured

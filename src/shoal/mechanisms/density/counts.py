@@ -108,6 +108,8 @@ class DensityCounts:
             "smaller than the noise say little. In the manifest, `noise_scale_people` is that noise of one "
             f"count in people: its {family.scale_is}.",
             "The noise of a sum of n counts grows like the square root of n.",
+            "The largest count of a zone or slot is likely to be one whose noise was large. Its interval is "
+            "that of a count chosen beforehand, so it lies too high. Read maxima with this in mind.",
         )
 
     def check(self, exact: ExactCounts) -> None:

@@ -161,7 +161,9 @@ def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.n
     coefficients[:, 0], remaining[:, 0] = level, totals.variance
     for j in range(1, values.shape[1]):
         shares = krige(layout, values[:, j] / level, noise[j] / level**2, outliers=noisy.outliers)
-        coefficients[:, j], remaining[:, j] = shares.mean * level, shares.variance * level**2
+        coefficients[:, j] = shares.mean * level
+        # of a product: where the level is small against its noise, the true one may be many times larger
+        remaining[:, j] = shares.variance * (level**2 + totals.variance) + shares.mean**2 * totals.variance
     return coefficients, remaining
 
 

@@ -204,16 +204,23 @@ class Design:
     columns: np.ndarray  # float64 [windows, columns]
     products: np.ndarray  # float64 [windows, pairs of joint columns, then squares of the others]
     log_prior: np.ndarray
+    lowest: np.ndarray  # least size in a zone of level 1
 
     @classmethod
-    def of(cls, columns: np.ndarray, joint: int, log_prior: np.ndarray | float = 0.0) -> Design:
+    def of(
+        cls,
+        columns: np.ndarray,
+        joint: int,
+        log_prior: np.ndarray | float = 0.0,
+        lowest: np.ndarray | float = 0.0,
+    ) -> Design:
         row, col = np.triu_indices(joint)
         pairs = columns[:, row] * columns[:, col] * np.where(row == col, 1.0, 2.0)
         products = np.column_stack([pairs, columns[:, joint:] ** 2])
-        return cls(columns, products, np.broadcast_to(log_prior, len(columns)))
+        return cls(columns, products, *(np.broadcast_to(each, len(columns)) for each in (log_prior, lowest)))
 
     def first(self, count: int) -> Design:
-        return Design(self.columns[:count], self.products[:count], self.log_prior[:count])
+        return Design(**{name: each[:count] for name, each in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -250,7 +257,7 @@ class Weeks:
         """The weeks of some of the zones."""
         return Weeks(**{name: value[chosen] for name, value in vars(self).items()})
 
-    def with_windows(self, design: Design, signed: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def with_windows(self, design: Design) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gain in log-likelihood, size and its variance, each float64 [zones, levels, windows]."""
         joint = self.covariance.shape[-1]
         misfit = MISFIT**2 * (self.residual**2).mean(axis=-1, keepdims=True)
@@ -263,11 +270,10 @@ class Weeks:
         along = np.concatenate([lean, known * self.residual[..., joint:]], axis=-1)
         weights = np.concatenate([inverse[..., row, col], known], axis=-1)
         precision = np.maximum(weights @ design.products.T, 1e-300)
-        size = along @ design.columns.T / precision
-        if signed:
-            size = np.maximum(size, 0.0)
+        best = along @ design.columns.T / precision
+        size = np.maximum(best, self.level[..., None] * design.lowest)
         base = (-0.5 * quadratic - half_log - self.least[:, None])[..., None]
-        return base + 0.5 * size**2 * precision + design.log_prior, size, 1.0 / precision
+        return base + (best - 0.5 * size) * size * precision + design.log_prior, size, 1.0 / precision
 
 
 def _gaussian(
@@ -339,7 +345,9 @@ class Search:
         design = Design.of(
             windows.sums(answers.time), answers.joint, np.where(windows.days > 1, -MORE_DAYS, 0.0)
         )
-        regular = Design.of(regular_profiles(clock) @ answers.time, answers.joint)
+        habits = regular_profiles(clock)
+        usual = habits @ answers.course / np.maximum(habits.sum(axis=1), 1.0)
+        regular = Design.of(habits @ answers.time, answers.joint, lowest=-usual)
         return cls(answers, shapes, windows, design, regular, noisy.total.visits)
 
     def hits(self) -> list[Hit]:
@@ -365,7 +373,7 @@ class Search:
             unlike = np.flatnonzero(weeks.most - weeks.least >= LEAST_GAIN)
             weeks = weeks.only(unlike)
             one = weeks.with_windows(plain)[0].max(axis=(1, 2))
-            over = one - weeks.with_windows(self.regular, signed=False)[0].max(axis=(1, 2))
+            over = one - weeks.with_windows(self.regular)[0].max(axis=(1, 2))
             gain[zones[unlike]] = np.where(over >= OVER_REGULAR - NEARLY, one, -np.inf)
         order = np.argsort(-gain, kind="stable")[: max(MOST_EXAMINED, len(gain) // ZONES_PER_EXAMINED)]
         return order[gain[order] >= LEAST_GAIN - NEARLY]
@@ -381,7 +389,7 @@ class Search:
         """The peak of largest gain in a zone, if it is one."""
         weeks = Weeks.of(self.answers, self.shapes, np.array([zone]), values, LEVELS)
         gain, size, variance = (each[0] for each in weeks.with_windows(self.design))
-        regular = weeks.with_windows(self.regular, signed=False)[0].max()
+        regular = weeks.with_windows(self.regular)[0].max()
         level, best = np.unravel_index(np.argmax(gain), gain.shape)
         largest, everything = float(gain[level, best]), np.eye(len(self.answers.time))
         profile = self.windows.sums(everything, np.array([best]))[0]

@@ -18,11 +18,11 @@ from shoal.space.geography import Setting
 from shoal.space.setting import activity
 from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, Peak, PeakDoubt, Total
 
-ALIKE = (0.0, 0.3, 0.6, 0.9)  # how visitors are clipped: as new users (0) or like the usual visit (1)
+ALIKE = (0.0, 0.2, 0.4, 0.6)  # how visitors are clipped: as new users (0) or like the usual visit (1)
 STAYS = (0.5, 0.75, 1.0)  # share of a peak's hours that its visitors are there
-DISAGREE = 0.1  # of a size: deviation between zone and region besides noise
+DISAGREE = 0.05  # of a size: deviation between zone and region besides noise
 CLIPPED_DOUBT = 0.05  # of a size: its deviation besides
-WITHIN = 0.12  # relative deviation of a peak's hours from its window
+WITHIN = 0.08  # relative deviation of a peak's hours from its window
 LEAST_REGIONS = 3  # without peaks, to tell how well regions fit
 CHI_MEDIAN = 0.455  # median of a squared normal variable
 LEAST_LEFT = 0.3  # of all visits stay when peaks are taken out

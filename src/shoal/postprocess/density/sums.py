@@ -31,6 +31,7 @@ from shoal.space.geography import Setting
 from shoal.space.setting import zone_overlap
 from shoal.stages.noisy import CountDoubt, DensityEstimate
 
+SHARED_ERROR = 1.4  # of the product of both logarithms: 0 as squares, 2 as a sum
 MOST_LOG = 60.0  # of an interval's upper end: finite where nothing is known
 DIGITS = 3  # of published variances
 NEAR, NEAR_WITH_SITES = 0.3, 0.6  # share of the errors that near zones have in common
@@ -205,13 +206,13 @@ def limited(people: np.ndarray, variance: np.ndarray, total: tuple[float, float]
 def ends(people: np.ndarray, half: np.ndarray, total: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Ends of 95 % intervals: half the width, and the limits of the total over its published number.
 
-    The upper end combines both in logarithms: as squares where the total is well known, as a sum where it is
+    The upper end combines both in logarithms: as squares where the total is well known, more where it is
     not, since an error of the total is the same for all counts.
     """
     low = people - np.hypot(half, (1 - total[0]) * people)
     people = np.maximum(people, 1e-9)
     own, up = np.log1p(half / people), np.log(total[1])
-    together = np.sqrt(own**2 + up**2 + 2 * min(up, 1.0) * own * up)
+    together = np.sqrt(own**2 + up**2 + SHARED_ERROR * min(up, 1.0) * own * up)
     return np.maximum(low, 0.0), people * np.exp(np.minimum(together, MOST_LOG))
 
 

@@ -33,18 +33,21 @@ DECLARED_OFF, WRONGLY_OFF, WRONGLY = 0.35, 2.0, 0.05  # deviations of the log of
 # the second applies with probability WRONGLY, so that the histogram can overrule a declaration
 COUNTED_OFF = 0.1  # a measured number of users and the histogram's may differ by so much
 SHAPE_OFF = 0.25  # a bin may differ from the model by this share of itself
-NEXT_BINS = (1.0, 0.3, 0.1)  # or by this share of the next bins' deviations: tails are not log-normal
-SECOND = 0.1  # prior probability of a second group
-SECOND_OCTAVES = np.arange(5.0, 12.01, 1.0)
-SECOND_USERS = np.exp(np.linspace(np.log(4.0), np.log(1e6), 25))
+NEXT_BINS = (1.0, 0.3, 0.1, 0.03)  # or by this share of the next bins' deviations: tails are not log-normal
+SECOND = 0.15  # prior probability of a second group; its share of visits is log-uniform
+SECOND_SPREAD = ((0.75, 0.25), (1.0, 0.5), (1.3, 0.25))  # its sizes over the middle one, and their shares
+SECOND_OCTAVES = np.arange(5.0, 12.01, 0.5)
 SECOND_ABOVE = 2.5  # octaves above the first group
+SECOND_NODES, SECOND_DEVIATIONS = 8, 3.0  # numbers of its users that are tried, and how far from the best one
+LEAST_SECOND, MOST_SECOND = 0.01, 1.0  # visits of the second group over those of the first
 CLIPS = 2.0 ** np.arange(3.0, 12.01, 0.5)
-KEPT_OFF, EXCESS_OFF, SECOND_OFF = 0.15, 0.35, 0.15
+KEPT_OFF, EXCESS_OFF, SECOND_OFF = 0.15, 0.35, 0.3
 TAIL_OFF = 0.006  # of the visits below the clip: what a tail unlike the model may contain
 LEAST_OFF = 0.3  # of the squared excess: how much of it stays unknown, when a clip is chosen
 HARMLESS, USUAL_CLIP = 0.015, 256.0  # a clip up to the usual one is taken if its noise is below this share
 NEGLIGIBLE = 14.0  # log-likelihood below the best at which a state is dropped
-MOST_STATES, MOST_SECOND = 6_000, 500  # states, and states of the first group with a second one
+FIRST_LOOK = 40.0  # the same before the exact likelihood
+MOST_STATES, SECOND_STATES = 6_000, 600  # states, and states of the first group with a second one
 MIXED, STEPS = 800, 300  # states and points for the limits of the total
 
 
@@ -78,6 +81,15 @@ class Shapes:
 SHAPES = Shapes.on_grid()
 
 
+def _second_bins() -> np.ndarray:
+    """float64 [octaves, SIZE_BINS]: the two bins on either side of a size."""
+    at = np.clip((SECOND_OCTAVES * SIZES_PER_OCTAVE).astype(np.int64), 0, SIZE_BINS - 1)
+    return (np.eye(SIZE_BINS)[at] + np.eye(SIZE_BINS)[at - 1]) / 2
+
+
+SECOND_BINS = _second_bins()
+
+
 @dataclass(frozen=True, kw_only=True)
 class NumberOfVisits:
     """A noisy number of visits under a clip of CLIPS."""
@@ -87,7 +99,7 @@ class NumberOfVisits:
     clip: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class UserSizes:
     """Weighted states of the population."""
 
@@ -100,49 +112,62 @@ class UserSizes:
     @classmethod
     def learn(cls, sizes: NoisyMeasurement, users: float, users_sigma: float | None) -> UserSizes:
         """Posterior given the histogram, and a number of users: declared (None), or measured with noise."""
-        noisy = np.asarray(sizes.values, np.float64)
+        noisy = np.clip(np.asarray(sizes.values, np.float64), -USERS[-1], USERS[-1])
         known = 1.0 / (sizes.sigma**2 + _misfit(noisy) ** 2)
         first, cross = (SHAPES.bins**2 * known).sum(axis=1), SHAPES.bins @ (known * noisy)
         log = cross[:, None] * USERS - 0.5 * first[:, None] * USERS**2
-        log += SHAPES.prior[:, None] + _log_prior(users, users_sigma)
-        return cls._states(log, noisy, known)
+        prior = SHAPES.prior[:, None] + _log_prior(users, users_sigma)
+        g, n = np.argwhere(log + prior >= (log + prior).max() - FIRST_LOOK).T
+        zero = np.zeros(len(g))
+        alone = cls(prior[g, n] + np.log(1 - SECOND), g, USERS[n], zero, zero + 1.0)
+        states = alone.and_(cls._with_second(log + prior, prior, noisy, known))
+        return states._weighed(noisy, sizes.sigma)
 
     @classmethod
-    def _states(cls, log: np.ndarray, noisy: np.ndarray, known: np.ndarray) -> UserSizes:
-        """Those with and without a second group that are not negligible."""
-        slots = np.clip((SECOND_OCTAVES * SIZES_PER_OCTAVE).astype(np.int64), 0, SIZE_BINS - 1)
-        second = np.eye(SIZE_BINS)[slots] + np.eye(SIZE_BINS)[np.maximum(slots - 1, 0)]
-        second /= second.sum(axis=1, keepdims=True)
-        own, signal = (second**2 * known).sum(axis=1), second @ (known * noisy)
-        overlap = (SHAPES.bins * known) @ second.T
-        gain = signal - overlap[:, None, :] * USERS[:, None]  # [shapes, users, octaves]
+    def _with_second(
+        cls, log: np.ndarray, prior: np.ndarray, noisy: np.ndarray, known: np.ndarray
+    ) -> UserSizes:
+        """The likeliest states with a second group, with their prior weights."""
+        bins = SECOND_BINS
+        own, signal = (bins**2 * known).sum(axis=1), bins @ (known * noisy)
+        gain = signal - ((SHAPES.bins * known) @ bins.T)[:, None, :] * USERS[:, None]
         above = SHAPES.octave[:, None] + SECOND_ABOVE <= SECOND_OCTAVES
         peak = log[:, :, None] + 0.5 * np.maximum(gain, 0.0) ** 2 / own
-        best = max(float(log.max()), float(peak[np.broadcast_to(above[:, None, :], peak.shape)].max()))
-        alone = np.argwhere(log > best - NEGLIGIBLE)
-        near = np.flatnonzero((peak > best - NEGLIGIBLE) & above[:, None, :])
-        near = near[np.argsort(-peak.ravel()[near], kind="stable")[:MOST_SECOND]]
+        peak = np.where(above[:, None, :], peak, -np.inf)
+        near = np.argpartition(-peak.ravel(), SECOND_STATES)[:SECOND_STATES]
         g, n, m = np.unravel_index(near, peak.shape)
-        many = SECOND_USERS * np.ones((len(near), 1))
-        value = log[g, n, None] + gain[g, n, m, None] * many - 0.5 * own[m, None] * many**2
-        value = np.where(many < USERS[n, None], value, -np.inf)
-        value += np.log(SECOND / len(SECOND_OCTAVES) / len(SECOND_USERS))
-        a, b = alone.T
-        states = cls(
-            log_weight=np.concatenate([log[a, b] + np.log(1 - SECOND), value.ravel()]),
-            shape=np.concatenate([a, np.repeat(g, len(SECOND_USERS))]),
-            users=np.concatenate([USERS[b], np.repeat(USERS[n], len(SECOND_USERS))]),
-            second=np.concatenate([np.zeros(len(a)), many.ravel()]),
-            second_size=np.concatenate(
-                [np.ones(len(a)), np.repeat(2.0 ** SECOND_OCTAVES[m], len(SECOND_USERS))]
-            ),
-        )
-        return states.likeliest()
+        mean, off = gain[g, n, m] / own[m], SECOND_DEVIATIONS / np.sqrt(own[m])
+        equal = USERS[n] * SHAPES.mean[g] / 2.0 ** SECOND_OCTAVES[m]  # as many visits as the first group
+        most = np.minimum(USERS[n], MOST_SECOND * equal)
+        low = np.clip(mean - off, LEAST_SECOND * equal, most)
+        high = np.clip(np.maximum(mean, 0.0) + off, low, most)
+        steps = (np.arange(SECOND_NODES) + 0.5) / SECOND_NODES
+        many = low[:, None] * (high / low)[:, None] ** steps
+        share = np.log(np.maximum(high / low, 1.0 + 1e-9)) / np.log(MOST_SECOND / LEAST_SECOND) / SECOND_NODES
+        weight = prior[g, n] + np.log(SECOND / len(SECOND_OCTAVES) * share)
+        repeated = (np.repeat(each, SECOND_NODES) for each in (weight, g, USERS[n], 2.0 ** SECOND_OCTAVES[m]))
+        log_weight, shape, first, size = repeated
+        return cls(log_weight, shape, first, many.ravel(), size)
+
+    def and_(self, other: UserSizes) -> UserSizes:
+        """The states of both."""
+        names = self.__dataclass_fields__
+        both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
+        return replace(self, **both)
+
+    def _weighed(self, noisy: np.ndarray, sigma: float) -> UserSizes:
+        """Weights by the likelihood of the histogram; a bin is off by a share of what the state expects."""
+        octave = np.searchsorted(SECOND_OCTAVES, np.log2(self.second_size) - 1e-9)
+        second = self.second[:, None] * SECOND_BINS[np.minimum(octave, len(SECOND_OCTAVES) - 1)]
+        expected = self.users[:, None] * SHAPES.bins[self.shape] + second
+        variance = sigma**2 + _misfit(expected) ** 2
+        log = -0.5 * ((noisy - expected) ** 2 / variance + np.log(variance)).sum(axis=1)
+        return replace(self, log_weight=self.log_weight + log).likeliest()
 
     def likeliest(self) -> UserSizes:
         """Without negligible states."""
         order = np.argsort(-self.log_weight, kind="stable")[:MOST_STATES]
-        order = order[self.log_weight[order] > self.log_weight[order[0]] - NEGLIGIBLE]
+        order = order[self.log_weight[order] >= self.log_weight[order[0]] - NEGLIGIBLE]
         parts = {name: getattr(self, name)[order] for name in self.__dataclass_fields__}
         return replace(self, **parts)
 
@@ -154,12 +179,18 @@ class UserSizes:
 
     def total(self) -> np.ndarray:
         """float64 [states]: all visits."""
-        return self.users * SHAPES.mean[self.shape] + self.second * self.second_size
+        return self.users * SHAPES.mean[self.shape] + self._second_kept(np.inf)
+
+    def _second_kept(self, clip: float) -> np.ndarray:
+        """float64 [states]: visits of the second group under a clip."""
+        return self.second * sum(
+            share * np.minimum(size * self.second_size, clip) for size, share in SECOND_SPREAD
+        )
 
     def kept(self, clip: float) -> np.ndarray:
         """float64 [states]: visits under a clip of CLIPS."""
         column = int(np.argmin(np.abs(CLIPS - clip)))
-        return self.users * SHAPES.kept[self.shape, column] + self.second * np.minimum(self.second_size, clip)
+        return self.users * SHAPES.kept[self.shape, column] + self._second_kept(clip)
 
     def best_clip(self, noise_per_clip: float) -> float:
         """The clip with the least expected squared error relative to the total, each at most 1."""
@@ -176,36 +207,59 @@ class UserSizes:
         harmless = CLIPS[(noise_per_clip * CLIPS <= HARMLESS * middle) & (CLIPS <= USUAL_CLIP)]
         return float(max(CLIPS[int(np.argmin(losses))], harmless.max(initial=0.0)))
 
-    def given(self, number: NumberOfVisits) -> UserSizes:
-        """Posterior after a noisy number of visits."""
-        model = self.kept(number.clip)
-        variance = number.sigma**2 + (KEPT_OFF * model) ** 2
-        log = self.log_weight - 0.5 * (number.value - model) ** 2 / variance - 0.5 * np.log(variance)
-        return replace(self, log_weight=log).likeliest()
+    def given(self, *numbers: NumberOfVisits) -> UserSizes:
+        """Posterior after noisy numbers of visits."""
+        return replace(self, log_weight=self.log_weight + self._kept_given(numbers)[0]).likeliest()
 
-    def total_given(self, numbers: tuple[NumberOfVisits, ...]) -> Total:
-        """Median and 95 % limits, from states that are already given the numbers."""
-        known = np.zeros(len(self.users))
-        mean = np.zeros(len(self.users))
-        for number in numbers:
-            model = self.kept(number.clip)
-            precision = 1 / number.sigma**2 + 1 / (KEPT_OFF * model) ** 2
-            kept = (number.value / number.sigma**2 + 1 / (KEPT_OFF**2 * model)) / precision
-            second = self.second * np.maximum(self.second_size - number.clip, 0.0)
-            first = self.total() - model - second
-            beyond = (EXCESS_OFF * first + TAIL_OFF * kept) ** 2 + (SECOND_OFF * second) ** 2
-            variance = 1 / precision + beyond
-            known += 1 / variance
-            mean += (kept + first + second) / variance
-        return _limits(self.weight, mean / known, 1 / np.sqrt(known))
+    def total_given(self, *numbers: NumberOfVisits) -> Total:
+        """Posterior median and 95 % limits of all visits."""
+        log, kept, variance = self._kept_given(numbers)
+        clip = max(number.clip for number in numbers)
+        second = self._second_kept(np.inf) - self._second_kept(clip)
+        first = self.total() - self.kept(clip) - second
+        variance = variance + (EXCESS_OFF * first + TAIL_OFF * kept) ** 2 + (SECOND_OFF * second) ** 2
+        weight = replace(self, log_weight=self.log_weight + log).weight
+        return _limits(weight, kept + first + second, np.sqrt(variance))
+
+    def _kept_given(self, numbers: tuple[NumberOfVisits, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log-likelihood of the numbers; mean and variance of the visits under their largest clip; [states].
+
+        What lies between two clips is off by EXCESS_OFF of the first group's part, so that visits which only
+        the larger clip keeps show a second group.
+        """
+        if not numbers:
+            return np.zeros(len(self.users)), self.total(), np.zeros(len(self.users))
+        first, *others = sorted(numbers, key=lambda number: number.clip)
+        mean = self.kept(first.clip)
+        log, mean, variance = _updated(first, mean, (KEPT_OFF * mean) ** 2)
+        clip = first.clip
+        for number in others:
+            between = self.kept(number.clip) - self.kept(clip)
+            second = self._second_kept(number.clip) - self._second_kept(clip)
+            off = (EXCESS_OFF * (between - second)) ** 2 + (SECOND_OFF * second) ** 2 + (TAIL_OFF * mean) ** 2
+            more, mean, variance = _updated(number, mean + between, variance + off)
+            log, clip = log + more, number.clip
+        return log, mean, variance
 
 
-def _misfit(noisy: np.ndarray) -> np.ndarray:
-    """float64 [bins]: deviation of the number of users of a bin from the model."""
-    users = np.pad(np.maximum(noisy, 0.0), len(NEXT_BINS) - 1)
-    shifts = range(-len(NEXT_BINS) + 1, len(NEXT_BINS))
-    near = [NEXT_BINS[abs(k)] * np.roll(users, k) for k in shifts]
-    return SHAPE_OFF * np.max(near, axis=0)[len(NEXT_BINS) - 1 : -len(NEXT_BINS) + 1]
+def _updated(
+    number: NumberOfVisits, mean: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-likelihood of a noisy number under normal priors, and the posterior means and variances."""
+    total = number.sigma**2 + variance
+    log = -0.5 * ((number.value - mean) ** 2 / total + np.log(total))
+    gain = variance / total
+    return log, mean + gain * (number.value - mean), gain * number.sigma**2
+
+
+def _misfit(users: np.ndarray) -> np.ndarray:
+    """float64 [..., bins]: deviation of the number of users of a bin from the model."""
+    users = np.maximum(users, 0.0)
+    most = NEXT_BINS[0] * users
+    for k, share in enumerate(NEXT_BINS[1:], 1):
+        most[..., k:] = np.maximum(most[..., k:], share * users[..., :-k])
+        most[..., :-k] = np.maximum(most[..., :-k], share * users[..., k:])
+    return SHAPE_OFF * most
 
 
 def _log_prior(users: float, sigma: float | None) -> np.ndarray:
@@ -239,4 +293,11 @@ def _limits(weight: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> Tota
     at = np.linspace(low, high, STEPS) if high < 20 * low else np.geomspace(low, high, STEPS)
     probability = ((ndtr((at[:, None] - mean) / deviation) - below) / inside) @ weight
     limits = np.interp([0.025, 0.5, 0.975], np.maximum.accumulate(np.clip(probability, 0, 1)), at)
-    return Total(visits=float(limits[1]), low=float(limits[0]), high=float(limits[2]))
+    middle = float(limits[1])
+    squares = np.minimum((mean - middle) ** 2 + deviation**2, middle**2)
+    return Total(
+        visits=middle,
+        low=float(limits[0]),
+        high=float(limits[2]),
+        deviation=float(np.sqrt(weight @ squares)),
+    )

@@ -4,6 +4,7 @@ import math
 import random
 import shutil
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -262,3 +263,38 @@ def test_a_raise_is_dated():
     (note,) = ledger.state().population("town").notes
     assert (note["kind"], note["pot"], note["note"]) == ("raise", "pure", "a second year")
     assert datetime.fromisoformat(note["at"]).tzinfo == UTC
+
+
+def composed_delta(mu: float, pures: list[float], epsilon: float) -> float:
+    """delta of Gaussian noise of mu with randomized responses, exactly: a normal loss plus signed epsilons.
+
+    By scipy's normal distribution, and no code of the package.
+    """
+    total = 0.0
+    for signs in product((1, -1), repeat=len(pures)):
+        weight = math.prod(1 / (1 + math.exp(-sign * each)) for sign, each in zip(signs, pures, strict=True))
+        rest = epsilon - sum(sign * each for sign, each in zip(signs, pures, strict=True))
+        total += weight * (norm.cdf(-rest / mu + mu / 2) - math.exp(rest) * norm.cdf(-rest / mu - mu / 2))
+    return total
+
+
+def test_a_lifetime_is_never_below_the_composition_at_its_limits():
+    """200 mixtures of Gaussian noise and randomized response that use both limits up."""
+    rng, closest = random.Random(11), 1.0
+    for _ in range(200):
+        epsilon, delta = rng.uniform(0.2, 6.0), rng.choice((1e-5, 1e-6, 1e-9))
+        limits = pots_within(epsilon, delta, rng.uniform(0.0, 0.95) * epsilon)
+        ledger = Ledger(MemoryStore())
+        ledger.create("town", pots=limits, delta=delta)
+        lifetime = ledger.state().population("town").lifetime
+        assert lifetime is not None
+        cuts = sorted(rng.random() for _ in range(rng.randrange(5)))
+        pures = [limits["pure"] / NANO * (b - a) for a, b in zip([0.0, *cuts], [*cuts, 1.0], strict=True)]
+        mu = math.sqrt(2 * limits["gaussian"] / NANO)
+        assert composed_delta(mu, pures, lifetime[0]) <= delta
+        low, high = 0.0, lifetime[0]
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if composed_delta(mu, pures, middle) <= delta else (middle, high)
+        closest = min(closest, lifetime[0] / high - 1)
+    assert 0 <= closest < 0.05  # near where nearly all of it is Gaussian
