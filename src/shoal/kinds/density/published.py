@@ -91,7 +91,7 @@ def peaks_of(estimate: DensityEstimate, zones: Zones, clock: Clock) -> dict[str,
     if estimate.least_peak is None:
         return {}
     starts = [*clock.starts_local(), clock.end.isoformat(timespec="minutes")]
-    found = [
+    peaks = [
         {
             "zone": zones.ids[peak.zone],
             "from": starts[peak.start],
@@ -103,7 +103,7 @@ def peaks_of(estimate: DensityEstimate, zones: Zones, clock: Clock) -> dict[str,
         for peak in estimate.peaks
     ]
     return {
-        "peaks": {"found": found, "found_from": int(float(f"{min(estimate.least_peak, MOST_PEOPLE):.2g}"))}
+        "peaks": {"found": peaks, "found_from": int(float(f"{min(estimate.least_peak, MOST_PEOPLE):.2g}"))}
     }
 
 
