@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 from shoal.errors import PlanError, ResourceError, ShoalError
 from shoal.privacy.ledger import Ledger, open_ledger
-from shoal.privacy.ledger.book import new_reservation
+from shoal.privacy.ledger.state import new_reservation
 from shoal.release.manifest import MANIFEST
 from shoal.studio.sources import SourceShelf, simulated_city
 from shoal.studio.workspace import Workspace, read_json, write_json

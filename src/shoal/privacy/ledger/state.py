@@ -19,6 +19,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import secrets
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -370,3 +371,19 @@ def _unknown(name: str, known: list[str], where: str) -> LedgerError:
 
 
 _LISTED = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """Proof of a spend that was recorded; its token lets its holder, and nobody else, commit."""
+
+    reservation: str
+    population: str
+    cost_nano: int
+    currency: str
+    price: str = ""  # the cost as epsilon; empty in populations that count in rho
+    token: str = field(repr=False)
+
+
+def new_reservation() -> str:
+    return secrets.token_hex(8)

@@ -211,9 +211,11 @@ def test_raw_figures_stay_out_of_any_release(settings, ledger, tmp_path):
             run(prepared(settings, epsilon=0.3, out=str(tmp_path / "new"), owner=str(owner)), ledger)
     assert sorted(os.listdir(made.release)) == [
         "README.md",
+        "covariance.parquet",
         "density.csv",
         "density.parquet",
         "manifest.json",
+        "totals.parquet",
         "zones.geojson",
         "zones.parquet",
     ]

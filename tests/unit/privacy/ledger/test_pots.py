@@ -14,9 +14,10 @@ from tests.unit.privacy.ledger.rows import reserved, write_row
 
 from shoal.auditing.planted.ledger import MemoryStore, agrees
 from shoal.errors import BudgetExceeded, LedgerError
+from shoal.kinds.plan import law_of
 from shoal.privacy.accounting import GDP, NANO, PURE, TAU, ZCDP, Loss, epsilon_for, rho_for
 from shoal.privacy.gaussian import delta_of, mu_of_pure
-from shoal.privacy.ledger import Ledger, law_of, open_ledger, pots_within
+from shoal.privacy.ledger import Ledger, open_ledger, pots_within
 from shoal.release.verify import check_release
 
 BEFORE = Path(__file__).parents[3] / "golden" / "one_limit"
