@@ -15,7 +15,7 @@ from tests.golden.record import world as golden_world
 from shoal.auditing.end_to_end.driver import prepared_of
 from shoal.auditing.end_to_end.rules import METHODS, WORLDS
 from shoal.events.schema import SourcePlan
-from shoal.kinds.describe import run_name, source_parts
+from shoal.kinds.keys import run_name, source_parts
 from shoal.privacy.ledger import open_ledger
 
 

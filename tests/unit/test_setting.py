@@ -12,7 +12,7 @@ from shoal.cli.main import click_options, settings_from_flags, with_options
 from shoal.errors import PlanError
 from shoal.kinds import KINDS
 from shoal.kinds.density.plan import CITY_PLAN, DensityPlan
-from shoal.kinds.describe import key_of
+from shoal.kinds.keys import key_of
 from shoal.kinds.setting_forms import form_schema, json_schema, plan_text, table_of
 from shoal.release.trip_files import FORMATS
 from shoal.setting import Plan, check, is_number, leaves, rule, setting, settings_of, text_of

@@ -33,11 +33,11 @@ from shoal.space.cell_paths import PathTable
 from shoal.space.cells import CellGrid, Rectangles, random_rectangles
 from shoal.space.clock import Clock
 from shoal.space.geography import LATTICE, AreaWeights, Setting
-from shoal.space.setting import CommuteSetting, Question
+from shoal.space.setting import SIZE_BINS, CommuteSetting, Question
 from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
-from shoal.stages.exact import SIZE_BINS, STEP, ClippedSum, UserSums, View
+from shoal.stages.exact import STEP, ClippedSum, UserSums, View
 from shoal.stages.trips import BinsLike
 
 LEAST = 0.8  # of loss()

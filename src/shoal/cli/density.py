@@ -107,7 +107,7 @@ def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     from shoal.errors import PlanError
     from shoal.kinds.density.compare import private_world
     from shoal.kinds.density.prepare import prepare_density
-    from shoal.kinds.run import open_owner_folder
+    from shoal.kinds.owner import open_owner_folder
     from shoal.privacy.ledger import open_ledger
 
     if own["out"] is not None or own["city"] is not None:

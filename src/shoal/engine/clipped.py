@@ -26,7 +26,8 @@ from shoal.engine.buckets import by_user, hash3, split_key
 from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import find_visits
 from shoal.errors import GuaranteeError
-from shoal.stages.exact import MOST_VISITS, SIZE_BINS, STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
+from shoal.space.setting import MOST_VISITS, SIZE_BINS
+from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
 
 DENSE_PLACES = 4096  # up to here G is a table; beyond, places share few groups and lists are compared
 LIMB = 24  # bits

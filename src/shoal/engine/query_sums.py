@@ -57,8 +57,13 @@ def check_sums(sums: Sums, clips: np.ndarray, user: np.ndarray) -> None:
     changes = np.count_nonzero(np.diff(user)) + bool(user.size)
     if changes != np.unique(user).size or counted.max(initial=0) > changes:
         raise GuaranteeError("bound-not-held", "a user is counted in more than one class of a query.")
-    if (sums["sums"] > counted[:, None] * clips).any():
+    if _above(sums, clips):
         raise GuaranteeError("bound-not-held", "a user adds more to a query than its clip allows.")
+
+
+def _above(sums: Sums, clips: np.ndarray) -> bool:
+    """Whether a sum exceeds its clip times its users; divided, since the product may not fit into 64 bits."""
+    return bool((-(-sums["sums"] // clips) > sums["sizes"].sum(axis=1)[:, None]).any())
 
 
 @njit(cache=True, nogil=True)
@@ -88,6 +93,6 @@ def user_sums(
 ) -> UserSums:
     """Sizes and clipped sums over all users, checked again as a whole."""
     sums, clips = engine.sum_users(events, kernel, progress), kernel.questions.clips
-    if (sums["sums"] > sums["sizes"].sum(axis=1)[:, None] * clips).any():
+    if _above(sums, clips):
         raise GuaranteeError("bound-not-held", "the sums are larger than the clips of their users allow.")
     return UserSums(sizes=sums["sizes"], sums=sums["sums"], clips=clips)

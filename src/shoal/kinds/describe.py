@@ -10,8 +10,6 @@ default, so keys stay the same.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError, printable
-from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name, written
+from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name
+from shoal.kinds.keys import as_typed, digest_of, earlier_name, run_name
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, PURE, Budget, Loss, compose
 from shoal.privacy.guarantee import TRIP, Guarantee, Unit
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from shoal.kinds.verdict import Verdict
     from shoal.release.folder import Committed
 
-VERSION = 2  # of keys; the first hashed the contents of the files
 # Peak memory and size of a release are estimated per kind from public numbers of the plan alone, fitted to
 # whole runs on little data, report included; `make bench-memory` measures ten plans anew.
 BASE = 480 * MEGA  # the interpreter with its libraries, and the owner's report
@@ -169,7 +167,7 @@ class Prepared(Protocol):
 
     def source_digest(self) -> str:
         """Private, for the owner's ledger: whether the files are those of an earlier run."""
-        return _sha256(["source", contents_of(self.source)])
+        return digest_of(["source", contents_of(self.source)])
 
 
 def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: Any) -> Manifest:
@@ -365,52 +363,6 @@ def _refusal(check: Callable[[], Any]) -> ShoalError | None:
     except ShoalError as error:
         return error
     return None
-
-
-def run_name(kind: str, source: SourcePlan, *public: Any) -> str:
-    """SHA-256 of the values that identify a run."""
-    return _sha256([f"shoal run {VERSION}", kind, source_parts(source), *public])
-
-
-def earlier_name(*understood: Any) -> str:
-    """The key that the first version gave to a run; only releases of that version are found under it."""
-    return _sha256(list(understood))
-
-
-def key_of(plan: Any, unread: str = "") -> dict[str, Any]:
-    """The settings of a plan that name its run, under names that survive renaming.
-
-    `unread`: without the settings that only other methods read.
-    """
-    values = {each: getattr(plan, name) for name, each in settings_of(type(plan)).items() if each.setting.key}
-    return {
-        each.name if each.setting.key is True else str(each.setting.key): value
-        for each, value in values.items()
-        if not (each.setting.later and value == each.default) and each.setting.only != (unread or None)
-    }
-
-
-def as_typed(plan: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """Declared sizes with all their digits, as the first version took them."""
-    return settings | {name: value for name, value in getattr(plan, "typed", {}).items() if name in settings}
-
-
-def source_parts(source: SourcePlan) -> dict[str, Any]:
-    """The source as the plan writes it: its name, or its paths, and every setting that is not a default.
-
-    >>> source_parts(SourcePlan(paths=("./calls/*.parquet",), on_bad_row="stop", time_unit="s"))
-    {'name': 'calls/*.parquet', 'time_unit': 's'}
-    """
-    entered: dict[str, Any] = {"name": source.source_name or written(source.paths)}
-    for each in settings_of(SourcePlan).values():
-        value = getattr(source, each.name)
-        if each.name not in ("paths", "source_name") and value not in (None, {}, each.usual):
-            entered[each.name] = value
-    return entered
-
-
-def _sha256(named: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
 
 
 def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:

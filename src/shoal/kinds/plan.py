@@ -12,11 +12,11 @@ from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import PlanError
+from shoal.errors import LedgerError, PlanError
 from shoal.events.schema import SourcePlan, TripRule, elsewhere, written
-from shoal.privacy.accounting import LARGEST_EPSILON, Budget, check_delta
+from shoal.privacy.accounting import GDP, LARGEST_EPSILON, ZCDP, Budget, check_delta
 from shoal.privacy.guarantee import TRIP, Unit, declared_size, population_name
-from shoal.privacy.ledger import law_of
+from shoal.privacy.ledger import open_ledger
 from shoal.privacy.ledger.rules import is_sha256
 from shoal.setting import Plan, rule, setting
 from shoal.space.plan import is_coordinate
@@ -223,6 +223,15 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
         elif value is not None and value != ():
             merged[name] = value
     return merged
+
+
+def law_of(population: str) -> str:
+    """The law by which releases of a population are priced; of one that does not exist, as it would be."""
+    try:
+        owner = open_ledger().state().find(population)
+    except LedgerError:  # the run says what is wrong with it
+        return GDP
+    return GDP if owner is None or owner.law != ZCDP else ZCDP
 
 
 @dataclass(frozen=True, kw_only=True)

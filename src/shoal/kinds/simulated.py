@@ -212,7 +212,8 @@ def run_demo(folder: Path, *, users: int, seed: int, progress: Progress) -> Demo
     """Everything into `folder`; asked again, what is there already is used again and nothing is spent."""
     from shoal.events.simulate import preset_named
     from shoal.kinds.density.prepare import prepare_density
-    from shoal.kinds.run import run, utility_file
+    from shoal.kinds.owner import utility_file
+    from shoal.kinds.run import run
 
     city = folder / "city"
     _simulate(replace(preset_named("town"), users=users), city, seed, progress)

@@ -14,7 +14,8 @@ from shoal.engine.engine import Encoder, Held
 from shoal.errors import printable
 from shoal.events.schema import EventSource
 from shoal.events.trips import TripPoints
-from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
+from shoal.kinds.describe import Prepared, near, priced, unit_sentence
+from shoal.kinds.keys import key_of
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, Locate, RunResult, Test, any_row, checked_rows, some
 from shoal.kinds.verdict import Change, Limits, Verdict, from_size, judged, unit_noise, with_epsilons

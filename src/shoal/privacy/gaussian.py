@@ -69,6 +69,7 @@ FINEST = 52  # noise is drawn where sigma is at least 2^52 steps
 MOST_CELLS = 2**40  # of one spend: far more than memory holds
 PURE_TO_GDP = 1.570797  # pi / 2, rounded up: mu^2 / 2 of a pure step or a choice over its rho
 _MARGIN = 1e-9  # relative, of delta; checked against mpmath
+_OFF = 2e-15  # of a difference of logarithms, relative to their size; matters for mu below about 1e-3
 
 
 def delta_of(mu: float, epsilon: float) -> float:
@@ -76,8 +77,10 @@ def delta_of(mu: float, epsilon: float) -> float:
     if mu <= 0:
         return 0.0
     upper = _log_tail(epsilon / mu - mu / 2)
-    lower = epsilon + _log_tail(epsilon / mu + mu / 2)
-    return min(math.exp(upper) * -math.expm1(min(lower - upper, 0.0)) * (1 + _MARGIN), 1.0)
+    apart = max(upper - epsilon - _log_tail(epsilon / mu + mu / 2), 0.0)
+    off = _OFF * (1 + abs(upper) + epsilon)
+    share = max(-math.expm1(-apart) * (1 + _MARGIN), -math.expm1(-apart - off))
+    return min(math.exp(upper) * share, 1.0)
 
 
 def mu_within(epsilon: float, delta: float) -> float:
@@ -99,6 +102,8 @@ def mu_of_pure(epsilon: float) -> float:
     """
     if epsilon > 30:  # Phi(-x) <= e^(-x^2 / 2) / 2
         return 2 * math.sqrt(2 * epsilon)
+    if epsilon < 1e-3:  # where p is too near 1/2 for floating point
+        return math.sqrt(math.pi / 2) * epsilon * (1 + 1e-12)
     return min(-2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon))), 1.2533142 * epsilon) * (1 + 1e-12)
 
 

@@ -18,18 +18,10 @@ from typing import Any
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
 from shoal.privacy.accounting import Loss, show_nano
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
-from shoal.privacy.ledger.book import new_reservation
 from shoal.privacy.ledger.sqlite import RunFile
-from shoal.privacy.ledger.state import UNKNOWN_UNIT
-from shoal.release.manifest import (
-    MANIFEST,
-    NONE_RECORDED,
-    RECORDED,
-    Manifest,
-    check_charged,
-    is_tuned,
-    sha256_file,
-)
+from shoal.privacy.ledger.state import UNKNOWN_UNIT, new_reservation
+from shoal.release.manifest import MANIFEST, NONE_RECORDED, RECORDED, Manifest, is_tuned, sha256_file
+from shoal.release.price import check_charged
 from shoal.release.readme import README, completed
 from shoal.release.staging import (
     OUT_OF_MEMORY,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.ledger.book import new_reservation
 from shoal.privacy.ledger.sqlite import fsync
+from shoal.privacy.ledger.state import new_reservation
 from shoal.release.manifest import MANIFEST, SEEDED_NOTE, Manifest
 from shoal.release.staging import open_staging, unwritable
 from shoal.release.verify import SIGNATURE, Checked, check_release, sign

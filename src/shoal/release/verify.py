@@ -39,7 +39,8 @@ import pyarrow.parquet as pq
 
 from shoal.errors import GuaranteeError, OutputError, PlanError, ShoalError
 from shoal.kinds.kind import KINDS
-from shoal.release.manifest import MANIFEST, Manifest, case_problems, price_problems, sha256_file
+from shoal.release.manifest import MANIFEST, Manifest, case_problems, sha256_file
+from shoal.release.price import price_problems
 from shoal.release.readme import README, readme_problems
 from shoal.space.clock import Clock
 

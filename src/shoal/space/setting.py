@@ -57,6 +57,10 @@ from shoal.space.places import Sites, Zones
 
 LEAST_SIZE = 1e-3  # of the mean: a zone without any site has a size too
 MOST_WEIGHT = 4.0
+# Classes of users by the number of their visits, of which a user has at most MOST_VISITS that enter at all.
+MOST_VISITS = 4096
+SIZES_PER_OCTAVE = 2
+SIZE_BINS = SIZES_PER_OCTAVE * (MOST_VISITS.bit_length() - 1) + 1  # the last: MOST_VISITS
 
 
 def zone_sizes(weights: AreaWeights) -> np.ndarray:

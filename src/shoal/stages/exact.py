@@ -55,9 +55,6 @@ class UserSums:
 WEIGHT = 2**12  # a user's weight is a whole number of 1 / WEIGHT
 TIME_LATTICE = 2**20  # columns of a view are whole numbers of 1 / TIME_LATTICE
 STEP = 2**20  # a clipped sum is rounded to whole numbers of 1 / STEP
-MOST_VISITS = 4096  # of a user that enter at all: bounds the pairs looked at
-SIZES_PER_OCTAVE = 2
-SIZE_BINS = SIZES_PER_OCTAVE * (MOST_VISITS.bit_length() - 1) + 1  # the last: MOST_VISITS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

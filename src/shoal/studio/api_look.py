@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from shoal.attacks.runs.adversaries import ADVERSARIES
 from shoal.errors import PlanError
 from shoal.kinds.kind import KINDS, ViewRequest
-from shoal.kinds.run import utility_file
+from shoal.kinds.owner import utility_file
 from shoal.release.page.page import plain
 from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release

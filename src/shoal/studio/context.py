@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 
 from shoal.errors import SourceError
 from shoal.kinds import KINDS
-from shoal.kinds.run import report_of
+from shoal.kinds.owner import report_of
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.release.folder import Committed
 from shoal.release.manifest import MANIFEST

@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 from shoal.errors import PlanError, ResourceError, ShoalError
 from shoal.privacy.ledger import Ledger, open_ledger
-from shoal.privacy.ledger.book import new_reservation
+from shoal.privacy.ledger.state import new_reservation
 from shoal.release.manifest import MANIFEST
 from shoal.studio.sources import SourceShelf, simulated_city
 from shoal.studio.workspace import Workspace, read_json, write_json
@@ -101,8 +101,8 @@ def _outcome(work: Any, request: dict[str, Any], progress: RunProgress) -> dict[
             remedy = "Start the page with SHOAL_DEBUG=1 to see where, and please report it."
             failure = ShoalError("internal-error", message, remedy)
         error = failure
-    told = {"code": error.code, "message": error.message, "remedy": error.remedy}
-    return {"status": "failed", "error": told}
+    shown = {"code": error.code, "message": error.message, "remedy": error.remedy}
+    return {"status": "failed", "error": shown}
 
 
 def _stop_of(progress: RunProgress) -> str:

@@ -152,7 +152,8 @@ def test_no_site_lies_wholly_in_one_zone():
 
 
 def test_a_reach_of_the_largest_single_weight_shows_there(monkeypatch):
-    assert found(uneven("query-laplace")) == []
+    """Of weights, whose noise is for what one user can change; parts of users are clipped whatever it is."""
+    assert found(uneven("query-weights")) == []
     made = Questions.of
 
     def single(each, weights, *, slots, ell):
@@ -161,7 +162,7 @@ def test_a_reach_of_the_largest_single_weight_shows_there(monkeypatch):
         return replace(right, reach=tuple(largest))
 
     monkeypatch.setattr(Questions, "of", single)
-    assert any("loss above the claim" in each.problem for each in found(uneven("query-laplace")))
+    assert any("loss above the claim" in each.problem for each in found(uneven("query-weights")))
 
 
 @pytest.mark.parametrize("name", ["density-gaussian", "density-best"])

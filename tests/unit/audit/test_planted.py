@@ -29,8 +29,8 @@ FIVE_LINES = """
 [[bug]]
 name = "reserves are not spent"
 module = "shoal.privacy.ledger.rules"
-old = "    population.spent_nano += spend.cost_nano"
-new = "    population.spent_nano += 0"
+old = "    pot.spent_nano += spend.cost_nano"
+new = "    pot.spent_nano += 0"
 """
 
 
@@ -108,8 +108,8 @@ def test_a_bug_that_is_not_caught_or_does_not_run_fails(tmp_path, command):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("population.spent_nano +=", "population.never +="), "occurs 0 times"),
-        (("    population.spent_nano += spend.cost_nano", "spend"), "occurs"),
+        (("pot.spent_nano +=", "pot.never +="), "occurs 0 times"),
+        (("    pot.spent_nano += spend.cost_nano", "spend"), "occurs"),
         (("shoal.privacy.ledger.rules", "shoal.no.such"), "no module shoal.no.such"),
         (("shoal.privacy.ledger.rules", "../../etc"), "no module of the package"),
         (('module = "', 'modul = "'), "not known: modul"),

@@ -19,7 +19,8 @@ from shoal.engine.clipped import (
 )
 from shoal.engine.engine import DuckEngine
 from shoal.errors import GuaranteeError
-from shoal.stages.exact import SIZE_BINS, STEP, TIME_LATTICE, WEIGHT, View, on_lattice
+from shoal.space.setting import SIZE_BINS
+from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
 
 HOUR = 3_600_000_000
 LATTICE = 2**20

@@ -7,7 +7,8 @@ from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
 from shoal.privacy.accounting import GDP, rho_for
 from shoal.privacy.ledger import open_ledger
-from shoal.release.manifest import MANIFEST, Manifest, spent_loss
+from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.price import spent_loss
 
 ASKS = ([{}], [{}, {"slots": [0, 1]}], [{"slots": [2]}])
 

@@ -219,3 +219,23 @@ def test_a_wrong_stage_and_too_many_questions_are_refused(family):
         QueryAnswers.within(family, 10**9, questions())(visits, SeededNoise(1))
     with pytest.raises(PlanError, match="query-many"):
         QueryAnswers.within(family, 3, questions())
+
+
+def test_the_check_of_the_sums_does_not_overflow_at_any_size():
+    """Three thousand million users with a visit each: their number times the largest clip passes 2^63."""
+    many, clips = 3 * 10**9, np.full((1, CLIPS), 2**32)
+    sums = {"sizes": np.zeros((1, CLIPS + 1), np.int64), "sums": np.full(clips.shape, many)}
+    sums["sizes"][:, 0] = many
+
+    class Known(DuckEngine):
+        def sum_users(self, *_):
+            return sums
+
+    class Kernel:
+        questions = type("Asked", (), {"clips": clips})
+
+    assert user_sums(Known(), (), Kernel()).sizes[0, 0] == many  # pyright: ignore[reportArgumentType]
+    sums["sums"] = clips * 3
+    sums["sizes"][:, 0] = 2
+    with pytest.raises(GuaranteeError):
+        user_sums(Known(), (), Kernel())  # pyright: ignore[reportArgumentType]

@@ -5,7 +5,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.postprocess.density.user_sizes import CLIPS, SECOND_BINS, SHAPES, NumberOfVisits, UserSizes
-from shoal.stages.exact import MOST_VISITS, SIZE_BINS
+from shoal.space.setting import MOST_VISITS, SIZE_BINS
 from shoal.stages.noisy import NoisyMeasurement
 
 
@@ -37,8 +37,8 @@ def estimated(sizes, sigma, per_clip, declared, seed):
 def test_shapes_are_distributions_and_a_clip_keeps_at_most_everything():
     np.testing.assert_allclose(SHAPES.bins.sum(axis=1), 1)
     np.testing.assert_allclose(SECOND_BINS.sum(axis=1), 1)
-    assert (np.diff(SHAPES.kept, axis=1) >= 0).all()
-    assert (SHAPES.kept <= SHAPES.mean[:, None] * (1 + 1e-12)).all()
+    assert (np.diff(SHAPES.clipped, axis=1) >= 0).all()
+    assert (SHAPES.clipped <= SHAPES.mean[:, None] * (1 + 1e-12)).all()
 
 
 CITIES = {

@@ -64,14 +64,23 @@ def test_the_curve_is_rounded_up_and_by_a_billionth(mu):
             assert 0 <= mpf(delta_of(mu, epsilon)) / exact - 1 < 1.3e-9
 
 
-@for_each("epsilon", [1e-6, 0.01, 0.3, 1.0, 3.0, 12.0, 29.0, 31.0, 200.0])
+def test_the_curve_is_never_rounded_down():
+    """Where epsilon is small and delta tiny, two logarithms nearly cancel."""
+    for mu in (4.5e-5, 1e-4, 3e-4, 1e-3, 0.01, 0.1):
+        for a in (0.1, 3.3, 7.7, 12.1, 16.9, 19.99, 20.0, 20.6):
+            epsilon = mu * (a + mu / 2)
+            ratio = mpf(delta_of(mu, epsilon)) / exact_delta(mu, epsilon)
+            assert 1 <= ratio < 1 + 4e-7
+
+
+@for_each("epsilon", [8e-9, 1e-6, 2.87e-4, 9.99e-4, 1.001e-3, 0.01, 0.3, 1.0, 3.0, 12.0, 29.0, 31.0, 200.0])
 def test_a_pure_step_has_the_least_mu_that_covers_its_curve(epsilon):
     """Its trade-off curve has its corner at (p, p); that of mu-GDP passes (Phi(-mu / 2), Phi(-mu / 2))."""
     corner = 1 / (1 + mpmath.e ** mpf(epsilon))
     mu = mpf(mu_of_pure(epsilon))
     assert phi(-mu / 2) <= corner
     if epsilon < 30:
-        assert phi(-mu * (1 - mpf("1e-9")) / 2) > corner
+        assert phi(-mu * (1 - mpf("3e-8")) / 2) > corner
     assert Loss.pure(round(epsilon * NANO)).gdp_nano <= math.pi / 2 * epsilon**2 / 2 * NANO + 2
 
 

@@ -25,7 +25,7 @@ from shoal.attacks.runs.findings import write_findings
 from shoal.errors import OutputError, SourceError
 from shoal.kinds.density.published import read_density, write_density
 from shoal.kinds.density.report import write_exact
-from shoal.kinds.run import open_owner_folder, write_figures
+from shoal.kinds.owner import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save_block as save_block
 from shoal.kinds.trajectories.blocks import _save_windows as save_state
 from shoal.kinds.trajectories.build import write_private

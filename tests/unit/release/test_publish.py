@@ -21,7 +21,8 @@ from shoal.privacy.accounting import Loss, rho_for
 from shoal.privacy.guarantee import Guarantee, Unit, promise
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.release.folder import ReleaseRequest, release, write_for_owner
-from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, Manifest, price_problems
+from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, Manifest
+from shoal.release.price import price_problems
 from shoal.release.publish import publish
 from shoal.release.verify import check_release
 

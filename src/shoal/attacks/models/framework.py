@@ -120,14 +120,14 @@ def _by_place(visits: KnownVisits, cycle: int) -> Callable[[int], Rows]:
 def _by_time(visits: KnownVisits, cycle: int) -> Callable[[int], Rows]:
     """Any place, null included, alike in the slots of the cycle in which a user is seen (eqs. 10 and 11)."""
     rois = visits.places + 1
-    seen = np.zeros((cycle, visits.users), bool)
-    seen[visits.slot % cycle, visits.user] = True
+    visited = np.zeros((cycle, visits.users), bool)
+    visited[visits.slot % cycle, visits.user] = True
 
     def rows(key: int) -> Rows:
-        count = np.where(seen[key], rois, 1)
+        count = np.where(visited[key], rois, 1)
         first = np.concatenate([[0], np.cumsum(count)])
         roi = np.arange(first[-1]) - np.repeat(first[:-1], count)
-        roi[first[:-1][~seen[key]]] = rois - 1
+        roi[first[:-1][~visited[key]]] = rois - 1
         return Rows(first, roi.astype(np.int32), np.repeat(1.0 / count, count))
 
     return rows
@@ -215,7 +215,7 @@ class _Run:
     def prior(self, prior: Prior, inferences: Sequence[str]) -> list[Outcome]:
         users, slots = self.truth.users, len(self.slots)
         sums = {each: (np.zeros((users, 7)), np.zeros(slots)) for each in inferences}
-        places, seen = np.zeros((2, users), np.int64)
+        places, at_slots = np.zeros((2, users), np.int64)
         seasons = len({prior.key(slot) for slot in range(slots)})
 
         @lru_cache(maxsize=1 if seasons == 1 else self.threads)
@@ -234,7 +234,7 @@ class _Run:
         with ThreadPoolExecutor(self.threads) as pool:
             for done, (slot, results, actual, observed) in enumerate(pool.map(one, range(slots))):
                 places += actual
-                seen += observed
+                at_slots += observed
                 for each, result in results.items():
                     error = result.divergence
                     reached = (error, np.sqrt(error), error * observed, result.hits, result.predicted)
@@ -242,24 +242,29 @@ class _Run:
                     sums[each][1][slot] = error.mean()
                 if self.tell:
                     self.tell(prior.name, done + 1, slots)
-        return [_outcome(prior.name, each, *total, places, seen) for each, total in sums.items()]
+        return [_outcome(prior.name, each, *total, places, at_slots) for each, total in sums.items()]
 
 
 def _outcome(
-    prior: str, inference: str, sums: np.ndarray, by_slot: np.ndarray, places: np.ndarray, seen: np.ndarray
+    prior: str,
+    inference: str,
+    sums: np.ndarray,
+    by_slot: np.ndarray,
+    places: np.ndarray,
+    at_slots: np.ndarray,
 ) -> Outcome:
-    """Means over slots; `places` are those of the truth, `seen` the slots with a visit, summed over slots."""
+    """Means over slots; `places` of the truth and `at_slots`, those with a visit, are summed over slots."""
     divergence, distance, at_visits, *taken = sums.T
     hits, predicted = np.split(np.array(taken), 2)
     f1 = 2 * hits / (predicted + places)
     whole = inference in ("max_roi", "max_user") or prior in ASSIGNMENT
-    unseen = np.full(len(seen), np.nan)
+    unseen = np.full(len(at_slots), np.nan)
     return Outcome(
         prior=None if inference == "aggregates" else prior,
         inference=inference,
         divergence=divergence / by_slot.size,
         distance=distance / by_slot.size,
-        at_visits=np.divide(at_visits, seen, out=unseen, where=seen > 0),
+        at_visits=np.divide(at_visits, at_slots, out=unseen, where=at_slots > 0),
         localization=dict(zip(READINGS[: 1 if whole else 2], 1.0 - f1, strict=False)),
         divergence_by_slot=by_slot,
     )

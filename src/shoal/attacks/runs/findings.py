@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from shoal.errors import OutputError
 from shoal.kinds.describe import Table
-from shoal.kinds.run import open_owner_folder
+from shoal.kinds.owner import open_owner_folder
 from shoal.release.manifest import MANIFEST
 from shoal.release.staging import private_file, refuse_inside_release, unwritable
 

@@ -38,7 +38,8 @@ from shoal.privacy.accounting import GDP, NANO, PURE, ZCDP, Loss, ceil_nano, cos
 from shoal.privacy.ledger.book import open_ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release import manifest as manifest_module
-from shoal.release.manifest import MANIFEST, Manifest, covers, spent_loss
+from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.price import covers, spent_loss
 
 POPULATION = "end-to-end audit"
 LIMIT_NANO, DELTA = 10**6 * NANO, 1e-6

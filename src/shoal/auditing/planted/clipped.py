@@ -59,6 +59,7 @@ def best_bugs(true: Pipeline) -> list[Bug]:
         method_bug("basis from the exact regions", shown=learned, _measure=_keep_exact, _zones=_exact_basis),
         method_bug("profile from the exact city", shown=learned, _measure=_exact_city),
         method_bug("clip and total from the exact sizes", shown=crossing, _total=_exact_sizes),
+        method_bug("second number of visits for free", _total=_second_for_free),
         interface_bug("a user in two bins of sizes", sizes=_in_two_bins),
         method_bug("zones weighted by the exact crowd", shown=crossing, _measure=_exact_zone_weights),
     ]
@@ -167,6 +168,11 @@ def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, step: Any, *
 
 def _exact_sizes(self: DensityBest, visits: Any, noise: Any, users: Any) -> Any:
     return DensityBest._total(self, visits, bare(noise, "sizes"), users)
+
+
+def _second_for_free(self: DensityBest, visits: Any, noise: Any, users: Any) -> Any:
+    """Zones are measured with their whole share, whatever was taken from it."""
+    return *DensityBest._total(self, visits, noise, users)[:2], self._rho("zones")
 
 
 def _in_two_bins(queries: VisitQueries, *given: Any) -> np.ndarray:

@@ -278,8 +278,8 @@ def _of_visited_zones(counts: np.ndarray, zone: np.ndarray, _slot: np.ndarray) -
 
 def _within(visited: np.ndarray, place: np.ndarray) -> np.ndarray:
     """From the first to the last zone, or slot, that has visits."""
-    seen = np.flatnonzero(visited)
-    return np.flatnonzero((place >= seen[0]) & (place <= seen[-1])) if seen.size else seen
+    there = np.flatnonzero(visited)
+    return np.flatnonzero((place >= there[0]) & (place <= there[-1])) if there.size else there
 
 
 def _busiest_slots_first(counts: np.ndarray, zone: np.ndarray, slot: np.ndarray) -> np.ndarray:

@@ -16,17 +16,8 @@ from shoal.engine.engine import DuckEngine, Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of, release_name
-from shoal.kinds.run import (
-    NOBODY,
-    Test,
-    any_row,
-    budget_of,
-    events_of_some,
-    keep_report,
-    report_of,
-    some,
-    stage_by_stage,
-)
+from shoal.kinds.owner import budget_of, keep_report, report_of
+from shoal.kinds.run import NOBODY, Test, any_row, events_of_some, some, stage_by_stage
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trips import TripBuild

@@ -35,17 +35,8 @@ from shoal.kinds.density.published import peaks_of, write_density, write_public
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.density.totals import write_sums
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import (
-    Build,
-    Locate,
-    Progress,
-    Test,
-    any_row,
-    checked_rows,
-    report_of,
-    some,
-    stage_by_stage,
-)
+from shoal.kinds.owner import report_of
+from shoal.kinds.run import Build, Locate, Progress, Test, any_row, checked_rows, some, stage_by_stage
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

@@ -19,7 +19,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.kinds.density.compare import Comparison, World
 from shoal.kinds.density.plan import ComparePlan, any_method
-from shoal.kinds.run import open_owner_folder
+from shoal.kinds.owner import open_owner_folder
 from shoal.metrics.density import BoxFigures, relative_errors
 from shoal.release.page.page import RAW_BANNER, local_times, render, write_page
 from shoal.release.staging import private_file, unwritable

@@ -21,12 +21,12 @@ from shoal.kinds.describe import (
     Prepared,
     Table,
     as_list,
-    key_of,
     opened_source,
     priced,
     reading_of,
     window_of,
 )
+from shoal.kinds.keys import key_of
 from shoal.kinds.verdict import Verdict
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee

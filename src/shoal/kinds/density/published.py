@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
-from shoal.kinds.density.totals import SUMS, TOTALS, totals_problems
+from shoal.kinds.density.totals import COVARIANCE, SUMS, TOTALS, read_covariance, totals_problems
 from shoal.kinds.density.verdict import published_verdict
 from shoal.kinds.kind import ViewRequest
 from shoal.kinds.verdict import Verdict
@@ -91,7 +91,7 @@ def peaks_of(estimate: DensityEstimate, zones: Zones, clock: Clock) -> dict[str,
     if estimate.least_peak is None:
         return {}
     starts = [*clock.starts_local(), clock.end.isoformat(timespec="minutes")]
-    found = [
+    peaks = [
         {
             "zone": zones.ids[peak.zone],
             "from": starts[peak.start],
@@ -103,7 +103,7 @@ def peaks_of(estimate: DensityEstimate, zones: Zones, clock: Clock) -> dict[str,
         for peak in estimate.peaks
     ]
     return {
-        "peaks": {"found": found, "found_from": int(float(f"{min(estimate.least_peak, MOST_PEOPLE):.2g}"))}
+        "peaks": {"found": peaks, "found_from": int(float(f"{min(estimate.least_peak, MOST_PEOPLE):.2g}"))}
     }
 
 
@@ -175,8 +175,9 @@ def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: i
 
 def verdict(folder: Path, manifest: Manifest) -> Verdict:
     """The grade of the published counts."""
-    public = manifest.public
-    return published_verdict(read_density(folder, public["zones"]["count"], public["slots"]), manifest)
+    size = manifest.public["zones"]["count"], manifest.public["slots"]
+    covariance = read_covariance(folder / COVARIANCE, *size)
+    return published_verdict(read_density(folder, *size), manifest, covariance)
 
 
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from shoal.errors import PlanError
 from shoal.kinds.density.published import read_density
 from shoal.kinds.describe import release_name
-from shoal.kinds.run import budget_of, exact_file, keep_report
+from shoal.kinds.owner import budget_of, exact_file, keep_report
 from shoal.metrics.density import DensityUtility, HourProfile, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed

@@ -23,7 +23,7 @@ from shoal.kinds.histogram.compare import (
 )
 from shoal.kinds.histogram.prepare import PreparedHistogram
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
-from shoal.kinds.run import budget_of, keep_report, report_of
+from shoal.kinds.owner import budget_of, keep_report, report_of
 from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

@@ -25,10 +25,10 @@ from shoal.kinds.describe import (
     Table,
     as_list,
     check_spends,
-    earlier_name,
     promised,
     reading_of,
 )
+from shoal.kinds.keys import earlier_name
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
 from shoal.kinds.query.published import FILES, read_answers, verdict_of
 from shoal.kinds.run import RunResult

@@ -20,7 +20,7 @@ from shoal.engine.engine import Held, encode_trips
 from shoal.engine.path_trips import PathBound
 from shoal.engine.trip_pieces import share
 from shoal.kinds.describe import manifest_of, release_name
-from shoal.kinds.run import budget_of, keep_report, report_of
+from shoal.kinds.owner import budget_of, keep_report, report_of
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html

@@ -15,8 +15,9 @@ from shoal.events.schema import EventSource
 from shoal.events.trips import check_rule
 from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_source, reading_of, window_of
+from shoal.kinds.owner import utility_file
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import RunResult, utility_file
+from shoal.kinds.run import RunResult
 from shoal.kinds.synthetic.plan import COMMUTES, METHODS, MOST_UNASKED, PAYS_FOR, SyntheticPlan
 from shoal.kinds.synthetic.published import RANGES, verdict_of
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of

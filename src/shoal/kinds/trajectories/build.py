@@ -25,7 +25,8 @@ from shoal.engine.buckets import hash_integers, split_key
 from shoal.engine.engine import WorksElsewhere
 from shoal.errors import GuaranteeError
 from shoal.kinds.describe import release_name
-from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some
+from shoal.kinds.owner import report_of
+from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, some
 from shoal.kinds.trajectories.blocks import OpenSamples, anonymise, forget, kept_folder, read_samples
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme

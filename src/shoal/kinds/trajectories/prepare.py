@@ -12,16 +12,8 @@ from shoal.anonymise.kte import Kte
 from shoal.engine.engine import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.describe import (
-    Outcome,
-    Prepared,
-    as_list,
-    key_of,
-    opened_source,
-    reading_of,
-    unit_of,
-    unit_sentence,
-)
+from shoal.kinds.describe import Outcome, Prepared, as_list, opened_source, reading_of, unit_of, unit_sentence
+from shoal.kinds.keys import key_of
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.kinds.trajectories.published import FILES, RECORDS, find_key
 from shoal.kinds.verdict import Verdict

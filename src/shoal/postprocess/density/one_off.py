@@ -108,7 +108,7 @@ class Answers:
     linear: np.ndarray  # float64 [zones, columns]: residual variance, times the level
     squared: np.ndarray  # float64 [columns]: residual variance, times the squared level
     time: np.ndarray  # float64 [slots, columns]: weighted columns
-    course: np.ndarray  # float64 [slots]: people of a zone of level 1
+    profile: np.ndarray  # float64 [slots]: people of a zone of level 1
     learned: int
     joint: int  # leading columns whose covariance is full
     scale: float  # visits for a clipped visit
@@ -120,15 +120,15 @@ class Answers:
         counted = float((noisy.zones @ (noisy.basis / noisy.weight[:, None]).sum(axis=0)).sum())
         scale = max(noisy.total.visits / counted, 1.0) if counted > 0 else 1.0
         unit = np.repeat([1.0, 1.0 / noisy.rest_weight], [learned, others])
-        course = np.maximum(noisy.basis[:, 0] / noisy.weight, 0.0)
+        profile = np.maximum(noisy.basis[:, 0] / noisy.weight, 0.0)
         square = noisy.weight[:, None] ** 2 * columns**2
         return cls(
             values=np.column_stack([noisy.zones, noisy.rest / noisy.rest_weight]) * scale,
             noise=(unit * noisy.zones_sigma[:, None] * scale) ** 2,
-            linear=setting.weights.site_share[:, None] * (PHI * course @ square),
-            squared=KAPPA**2 * np.sqrt(course**3 * course.mean()) @ square,
+            linear=setting.weights.site_share[:, None] * (PHI * profile @ square),
+            squared=KAPPA**2 * np.sqrt(profile**3 * profile.mean()) @ square,
             time=noisy.weight[:, None] * columns,
-            course=course,
+            profile=profile,
             learned=learned,
             joint=learned + others if others <= MOST_PROBES else learned,
             scale=scale,
@@ -301,7 +301,7 @@ class Hit:
 
     zone: int
     gain: float
-    window: tuple[int, ...]  # the likeliest: first slot, slot after the last of the first day, days
+    window: tuple[int, ...]  # the most probable: first slot, slot after the last of the first day, days
     probability: np.ndarray  # float64 [m]
     size: np.ndarray
     variance: np.ndarray  # of the size
@@ -346,14 +346,14 @@ class Search:
             windows.sums(answers.time), answers.joint, np.where(windows.days > 1, -MORE_DAYS, 0.0)
         )
         habits = regular_profiles(clock)
-        usual = habits @ answers.course / np.maximum(habits.sum(axis=1), 1.0)
+        usual = habits @ answers.profile / np.maximum(habits.sum(axis=1), 1.0)
         regular = Design.of(habits @ answers.time, answers.joint, lowest=-usual)
         return cls(answers, shapes, windows, design, regular, noisy.total.visits)
 
     def hits(self) -> list[Hit]:
         """At most PER_RELEASE of them, the clearest first."""
-        found = [hit for zone in self._screen() for hit in self._in_zone(int(zone))]
-        return sorted(found, key=lambda hit: -hit.gain)[:PER_RELEASE]
+        hits = [hit for zone in self._screen() for hit in self._in_zone(int(zone))]
+        return sorted(hits, key=lambda hit: -hit.gain)[:PER_RELEASE]
 
     def least_peak(self, hours: float = 4.0) -> float:
         """People at a time for `hours` that are found in most zones: SURE deviations of noise."""
@@ -379,11 +379,11 @@ class Search:
         return order[gain[order] >= LEAST_GAIN - NEARLY]
 
     def _in_zone(self, zone: int) -> list[Hit]:
-        found, values = [], self.answers.values[[zone]].copy()
-        while len(found) < PER_ZONE and (hit := self._best(zone, values)) is not None:
-            found.append(hit)
+        hits, values = [], self.answers.values[[zone]].copy()
+        while len(hits) < PER_ZONE and (hit := self._best(zone, values)) is not None:
+            hits.append(hit)
             values = values - hit.mean
-        return found
+        return hits
 
     def _best(self, zone: int, values: np.ndarray) -> Hit | None:
         """The peak of largest gain in a zone, if it is one."""
@@ -392,8 +392,8 @@ class Search:
         regular = weeks.with_windows(self.regular)[0].max()
         level, best = np.unravel_index(np.argmax(gain), gain.shape)
         largest, everything = float(gain[level, best]), np.eye(len(self.answers.time))
-        profile = self.windows.sums(everything, np.array([best]))[0]
-        usual = weeks.level[0, level] * float(self.answers.course @ profile / profile.sum())
+        inside = self.windows.sums(everything, np.array([best]))[0]
+        usual = weeks.level[0, level] * float(self.answers.profile @ inside / inside.sum())
         clear = largest >= LEAST_GAIN and largest - max(regular, 0.0) >= OVER_REGULAR
         if not (clear and size[level, best] >= OVER_USUAL * usual):
             return None
@@ -401,17 +401,17 @@ class Search:
         total = np.maximum(weight.sum(axis=0), 1e-300)
         mean = (weight * size).sum(axis=0) / total
         spread = (weight * (size**2 + variance)).sum(axis=0) / total - mean**2
-        kept = np.argsort(-total, kind="stable")
-        kept = kept[total[kept] > 1e-4 * total.sum()]
+        probable = np.argsort(-total, kind="stable")
+        probable = probable[total[probable] > 1e-4 * total.sum()]
         return Hit(
             zone=zone,
             gain=largest,
             window=tuple(
-                int(each[kept[0]]) for each in (self.windows.start, self.windows.stop, self.windows.days)
+                int(each[probable[0]]) for each in (self.windows.start, self.windows.stop, self.windows.days)
             ),
-            probability=total[kept] / total[kept].sum(),
-            size=mean[kept],
-            variance=np.maximum(spread[kept], 0.0),
-            columns=self.design.columns[kept],
-            profiles=self.windows.sums(everything, kept),
+            probability=total[probable] / total[probable].sum(),
+            size=mean[probable],
+            variance=np.maximum(spread[probable], 0.0),
+            columns=self.design.columns[probable],
+            profiles=self.windows.sums(everything, probable),
         )

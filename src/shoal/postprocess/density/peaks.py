@@ -33,7 +33,7 @@ class PeakPart:
     """A peak as it enters the estimate and the noisy answers."""
 
     peak: Peak
-    course: np.ndarray  # float64 [slots], people
+    profile: np.ndarray  # float64 [slots], people
     together: np.ndarray  # float64 [slots]: deviations by an error of its size
     alone: np.ndarray  # float64 [slots]: variances of its slots besides
     hit: Hit
@@ -53,12 +53,12 @@ def size_peaks(search: Search, hits: Sequence[Hit], noisy: NoisyBest, counts: np
         relative = hit.size / max(float(hit.probability @ hit.size), 1e-9)  # the longer, the smaller
         inside = (hit.probability * relative) @ hit.profiles
         squares = (hit.probability * relative**2) @ hit.profiles**2
-        course = size * inside
-        doubt = size**2 * np.maximum(squares - inside**2, 0.0) + (WITHIN * course) ** 2 + course
+        profile = size * inside
+        doubt = size**2 * np.maximum(squares - inside**2, 0.0) + (WITHIN * profile) ** 2 + profile
         start, stop, days = hit.window
         off = float(np.sqrt(variance))
         peak = Peak(zone=hit.zone, start=start, stop=stop, days=days, size=size, deviation=off)
-        parts.append(PeakPart(peak, course, off * inside, doubt, hit))
+        parts.append(PeakPart(peak, profile, off * inside, doubt, hit))
     return parts
 
 
@@ -81,18 +81,18 @@ def _size_in_people(
     alike, stays = (each.ravel() for each in np.meshgrid(ALIKE, STAYS))
     to = np.hypot(max(of_zones / of_regions, 1.0) ** alike, stays * stay) / of_zones
     sizes, doubts = a * to, variance * to**2
-    chance = np.ones(len(to))
+    probability = np.ones(len(to))
     if from_region is not None:
         to = max(of_regions / of_city, 1.0) ** alike / of_regions
         other, doubt = from_region[0] * to, from_region[1] * to**2
         both = doubts + doubt + (DISAGREE * sizes) ** 2
-        log_chance = -0.5 * ((sizes - other) ** 2 / both + np.log(both))
-        chance = np.exp(log_chance - log_chance.max())
+        log_probability = -0.5 * ((sizes - other) ** 2 / both + np.log(both))
+        probability = np.exp(log_probability - log_probability.max())
         trust = doubts / (doubts + doubt + (DISAGREE * sizes) ** 2)
         sizes, doubts = sizes + trust * (other - sizes), doubts * (1 - trust)
-    chance = chance / chance.sum()
-    size = float(chance @ sizes)
-    doubt = float(chance @ (doubts + sizes**2) - size**2)
+    probability = probability / probability.sum()
+    size = float(probability @ sizes)
+    doubt = float(probability @ (doubts + sizes**2) - size**2)
     return size, doubt + (CLIPPED_DOUBT * size) ** 2
 
 
@@ -154,14 +154,14 @@ def without(search: Search, parts: Sequence[PeakPart], noisy: NoisyBest, setting
     """All noisy answers without what the peaks add to them."""
     regions = noisy.regions.values.copy()
     for part in parts:
-        regions[noisy.region_of[part.peak.zone]] -= (part.course * noisy.weight) @ noisy.dictionary
-    gone = np.sum([part.course for part in parts], axis=0)
+        regions[noisy.region_of[part.peak.zone]] -= (part.profile * noisy.weight) @ noisy.dictionary
+    gone = np.sum([part.profile for part in parts], axis=0)
     doubt = np.sum([part.together**2 + part.alone for part in parts], axis=0)
     expected = activity(setting.clock)
-    seen = hour_weights(expected)
-    city = noisy.city.values[0] - seen * gone
+    hour_weight = hour_weights(expected)
+    city = noisy.city.values[0] - hour_weight * gone
     per_day = 1440 / setting.clock.slot_minutes
-    profile, noise_left = city_profile(city, seen, noisy.city.sigma, expected, per_day)
+    profile, noise_left = city_profile(city, hour_weight, noisy.city.sigma, expected, per_day)
     left = max(1.0 - float(gone.sum()) / noisy.total.visits, LEAST_LEFT)
     total = Total(**{name: left * value for name, value in vars(noisy.total).items()})
     return replace(
@@ -170,7 +170,7 @@ def without(search: Search, parts: Sequence[PeakPart], noisy: NoisyBest, setting
         total=total,
         profile=profile,
         profile_deviation=np.sqrt(noisy.profile_deviation**2 + doubt),
-        profile_total=float((city / seen).sum()),
+        profile_total=float((city / hour_weight).sum()),
         profile_noise_left=noise_left,
     )
 
@@ -181,7 +181,7 @@ def with_peaks(rest: DensityEstimate, parts: Sequence[PeakPart]) -> DensityEstim
     for part in parts:
         zone, variance = part.peak.zone, part.together**2 + part.alone
         below, above = (np.abs(end[zone] - people[zone]) for end in (low, high))
-        people[zone] += part.course
+        people[zone] += part.profile
         low[zone] = np.maximum(people[zone] - np.sqrt(below**2 + Z95**2 * variance), 0.0)
         high[zone] = people[zone] + np.sqrt(above**2 + Z95**2 * variance)
     doubts = tuple(PeakDoubt(zone=p.peak.zone, together=p.together, alone=p.alone) for p in parts)

@@ -9,8 +9,8 @@ clip     the clip of a number of visits that minimises the expected squared erro
 total    posterior median and 95 % limits of the number of all visits: the noisy numbers of clipped visits,
          with what the model says the clip removed
 
-The log-normal is a model: what it gives for visits below a clip is taken as off by KEPT_OFF, for visits above
-it by EXCESS_OFF of their number.
+The log-normal is a model: what it gives for visits below a clip is taken as off by CLIPPED_OFF, for visits
+above it by EXCESS_OFF of their number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import ndtr
 
-from shoal.stages.exact import SIZE_BINS, SIZES_PER_OCTAVE
+from shoal.space.setting import SIZE_BINS, SIZES_PER_OCTAVE
 from shoal.stages.noisy import NoisyMeasurement, Total
 
 POINTS = 8  # per bin, at which sizes are evaluated
@@ -41,7 +41,7 @@ SECOND_ABOVE = 2.5  # octaves above the first group
 SECOND_NODES, SECOND_DEVIATIONS = 8, 3.0  # numbers of its users that are tried, and how far from the best one
 LEAST_SECOND, MOST_SECOND = 0.01, 1.0  # visits of the second group over those of the first
 CLIPS = 2.0 ** np.arange(3.0, 12.01, 0.5)
-KEPT_OFF, EXCESS_OFF, SECOND_OFF = 0.15, 0.35, 0.3
+CLIPPED_OFF, EXCESS_OFF, SECOND_OFF = 0.15, 0.35, 0.3
 TAIL_OFF = 0.006  # of the visits below the clip: what a tail unlike the model may contain
 LEAST_OFF = 0.3  # of the squared excess: how much of it stays unknown, when a clip is chosen
 HARMLESS, USUAL_CLIP = 0.015, 256.0  # a clip up to the usual one is taken if its noise is below this share
@@ -56,7 +56,7 @@ class Shapes:
     """Log-normal sizes on the grid of medians and widths."""
 
     bins: np.ndarray  # float64 [shapes, SIZE_BINS]: share of users per bin
-    kept: np.ndarray  # float64 [shapes, clips]: mean of min(size, clip)
+    clipped: np.ndarray  # float64 [shapes, clips]: mean of min(size, clip)
     mean: np.ndarray  # float64 [shapes]
     prior: np.ndarray  # float64 [shapes], logarithm
     octave: np.ndarray  # float64 [shapes]
@@ -71,7 +71,7 @@ class Shapes:
         usual = (octave - USUAL_OCTAVE) / USUAL_OCTAVE_OFF
         return cls(
             bins=density.reshape(len(octave), SIZE_BINS, POINTS).sum(axis=2),
-            kept=density @ np.minimum(size[:, None], CLIPS),
+            clipped=density @ np.minimum(size[:, None], CLIPS),
             mean=density @ size,
             prior=np.tile(WIDTH_PRIOR, len(OCTAVES)) - 0.5 * usual**2,
             octave=octave,
@@ -127,7 +127,7 @@ class UserSizes:
     def _with_second(
         cls, log: np.ndarray, prior: np.ndarray, noisy: np.ndarray, known: np.ndarray
     ) -> UserSizes:
-        """The likeliest states with a second group, with their prior weights."""
+        """The most probable states with a second group, with their prior weights."""
         bins = SECOND_BINS
         own, signal = (bins**2 * known).sum(axis=1), bins @ (known * noisy)
         gain = signal - ((SHAPES.bins * known) @ bins.T)[:, None, :] * USERS[:, None]
@@ -162,10 +162,10 @@ class UserSizes:
         expected = self.users[:, None] * SHAPES.bins[self.shape] + second
         variance = sigma**2 + _misfit(expected) ** 2
         log = -0.5 * ((noisy - expected) ** 2 / variance + np.log(variance)).sum(axis=1)
-        return replace(self, log_weight=self.log_weight + log).likeliest()
+        return replace(self, log_weight=self.log_weight + log).pruned()
 
-    def likeliest(self) -> UserSizes:
-        """Without negligible states."""
+    def pruned(self) -> UserSizes:
+        """The most probable states."""
         order = np.argsort(-self.log_weight, kind="stable")[:MOST_STATES]
         order = order[self.log_weight[order] >= self.log_weight[order[0]] - NEGLIGIBLE]
         parts = {name: getattr(self, name)[order] for name in self.__dataclass_fields__}
@@ -179,18 +179,18 @@ class UserSizes:
 
     def total(self) -> np.ndarray:
         """float64 [states]: all visits."""
-        return self.users * SHAPES.mean[self.shape] + self._second_kept(np.inf)
+        return self.users * SHAPES.mean[self.shape] + self._second_clipped(np.inf)
 
-    def _second_kept(self, clip: float) -> np.ndarray:
+    def _second_clipped(self, clip: float) -> np.ndarray:
         """float64 [states]: visits of the second group under a clip."""
         return self.second * sum(
             share * np.minimum(size * self.second_size, clip) for size, share in SECOND_SPREAD
         )
 
-    def kept(self, clip: float) -> np.ndarray:
+    def clipped(self, clip: float) -> np.ndarray:
         """float64 [states]: visits under a clip of CLIPS."""
         column = int(np.argmin(np.abs(CLIPS - clip)))
-        return self.users * SHAPES.kept[self.shape, column] + self._second_kept(clip)
+        return self.users * SHAPES.clipped[self.shape, column] + self._second_clipped(clip)
 
     def best_clip(self, noise_per_clip: float) -> float:
         """The clip with the least expected squared error relative to the total, each at most 1."""
@@ -200,7 +200,9 @@ class UserSizes:
         unknown = min(max(unknown, LEAST_OFF), 1.0)
         losses = [
             weight
-            @ np.minimum(((noise_per_clip * c) ** 2 + unknown * (total - self.kept(c)) ** 2) / total**2, 1.0)
+            @ np.minimum(
+                ((noise_per_clip * c) ** 2 + unknown * (total - self.clipped(c)) ** 2) / total**2, 1.0
+            )
             for c in CLIPS
         ]
         middle = _quantile(total, weight, 0.5)
@@ -209,19 +211,19 @@ class UserSizes:
 
     def given(self, *numbers: NumberOfVisits) -> UserSizes:
         """Posterior after noisy numbers of visits."""
-        return replace(self, log_weight=self.log_weight + self._kept_given(numbers)[0]).likeliest()
+        return replace(self, log_weight=self.log_weight + self._given(numbers)[0]).pruned()
 
     def total_given(self, *numbers: NumberOfVisits) -> Total:
         """Posterior median and 95 % limits of all visits."""
-        log, kept, variance = self._kept_given(numbers)
+        log, clipped, variance = self._given(numbers)
         clip = max(number.clip for number in numbers)
-        second = self._second_kept(np.inf) - self._second_kept(clip)
-        first = self.total() - self.kept(clip) - second
-        variance = variance + (EXCESS_OFF * first + TAIL_OFF * kept) ** 2 + (SECOND_OFF * second) ** 2
+        second = self._second_clipped(np.inf) - self._second_clipped(clip)
+        first = self.total() - self.clipped(clip) - second
+        variance = variance + (EXCESS_OFF * first + TAIL_OFF * clipped) ** 2 + (SECOND_OFF * second) ** 2
         weight = replace(self, log_weight=self.log_weight + log).weight
-        return _limits(weight, kept + first + second, np.sqrt(variance))
+        return _limits(weight, clipped + first + second, np.sqrt(variance))
 
-    def _kept_given(self, numbers: tuple[NumberOfVisits, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _given(self, numbers: tuple[NumberOfVisits, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-likelihood of the numbers; mean and variance of the visits under their largest clip; [states].
 
         What lies between two clips is off by EXCESS_OFF of the first group's part, so that visits which only
@@ -230,12 +232,12 @@ class UserSizes:
         if not numbers:
             return np.zeros(len(self.users)), self.total(), np.zeros(len(self.users))
         first, *others = sorted(numbers, key=lambda number: number.clip)
-        mean = self.kept(first.clip)
-        log, mean, variance = _updated(first, mean, (KEPT_OFF * mean) ** 2)
+        mean = self.clipped(first.clip)
+        log, mean, variance = _updated(first, mean, (CLIPPED_OFF * mean) ** 2)
         clip = first.clip
         for number in others:
-            between = self.kept(number.clip) - self.kept(clip)
-            second = self._second_kept(number.clip) - self._second_kept(clip)
+            between = self.clipped(number.clip) - self.clipped(clip)
+            second = self._second_clipped(number.clip) - self._second_clipped(clip)
             off = (EXCESS_OFF * (between - second)) ** 2 + (SECOND_OFF * second) ** 2 + (TAIL_OFF * mean) ** 2
             more, mean, variance = _updated(number, mean + between, variance + off)
             log, clip = log + more, number.clip

@@ -5,9 +5,19 @@
 
 from __future__ import annotations
 
-from shoal.privacy.ledger.book import Ledger, Reservation, law_of, ledger_path, open_ledger
+from shoal.privacy.ledger.book import Ledger, open_ledger
 from shoal.privacy.ledger.pots import Pot, pots_within
-from shoal.privacy.ledger.state import AlreadyReleased, Finding, Population, Spend, State, Store, StoredRow
+from shoal.privacy.ledger.sqlite import ledger_path
+from shoal.privacy.ledger.state import (
+    AlreadyReleased,
+    Finding,
+    Population,
+    Reservation,
+    Spend,
+    State,
+    Store,
+    StoredRow,
+)
 
 __all__ = [
     "AlreadyReleased",
@@ -20,7 +30,6 @@ __all__ = [
     "State",
     "Store",
     "StoredRow",
-    "law_of",
     "ledger_path",
     "open_ledger",
     "pots_within",

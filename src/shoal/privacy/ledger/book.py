@@ -16,13 +16,12 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from shoal.errors import LedgerError
-from shoal.privacy.accounting import GDP, PURE, ZCDP, Loss, check_delta, check_nano
+from shoal.privacy.accounting import PURE, ZCDP, Loss, check_delta, check_nano
 from shoal.privacy.guarantee import population_name
 from shoal.privacy.ledger.pots import CURRENCIES, ONE_POT, Pot, check_budget, check_limit
 from shoal.privacy.ledger.rules import (
@@ -42,37 +41,27 @@ from shoal.privacy.ledger.rules import (
     terms_of,
     token_sha256,
 )
-from shoal.privacy.ledger.sqlite import RunFile, SqliteStore, hold, unfinished
+from shoal.privacy.ledger.sqlite import RunFile, SqliteStore, hold, ledger_path, unfinished
 from shoal.privacy.ledger.state import (
     GENESIS,
     UNKNOWN_UNIT,
     AlreadyReleased,
     Finding,
     Population,
+    Reservation,
     Row,
     Spend,
     State,
     Store,
     StoredRow,
     link,
+    new_reservation,
     read_chain,
 )
 
 COMMIT_SECONDS = 30 * 60.0
 Answer = TypeVar("Answer")
 Content = Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reservation:
-    """Proof of a spend that was recorded; its token lets its holder, and nobody else, commit."""
-
-    reservation: str
-    population: str
-    cost_nano: int
-    currency: str
-    price: str = ""  # the cost as epsilon; empty in populations that count in rho
-    token: str = field(repr=False)
 
 
 class Ledger:
@@ -132,7 +121,7 @@ class Ledger:
 
         def decide(state: State) -> tuple[Content, None]:
             population = state.population(name)
-            check_limit(kind, population, population.pots[pot], limit_nano)
+            check_limit(kind, population, population.pot(pot), limit_nano)
             content = {
                 "kind": kind,
                 "population": population.name,
@@ -450,28 +439,6 @@ class Ledger:
             )
 
 
-def new_reservation() -> str:
-    return secrets.token_hex(8)
-
-
 def open_ledger(path: str | os.PathLike[str] | None = None) -> Ledger:
     """The ledger at `path`, by default at `ledger_path()`; its file is made by the first row."""
     return Ledger(SqliteStore(Path(path) if path is not None else ledger_path()))
-
-
-def law_of(population: str) -> str:
-    """The law by which releases of a population are priced; of one that does not exist, as it would be."""
-    try:
-        owner = open_ledger().state().find(population)
-    except LedgerError:  # the run says what is wrong with it
-        return GDP
-    return GDP if owner is None or owner.law != ZCDP else ZCDP
-
-
-def ledger_path() -> Path:
-    given = os.environ.get("SHOAL_LEDGER")
-    if given:
-        return Path(given).expanduser()
-    from platformdirs import user_data_dir
-
-    return Path(user_data_dir("shoal")) / "ledger.sqlite"

@@ -14,7 +14,7 @@ both at their limits. Populations from before have one limit, in rho of zCDP or 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -165,6 +165,13 @@ def check_limit(kind: str, population: Population, pot: Pot, limit_nano: int) ->
             f'the {pot.title} of "{population.name}" has {_amount(pot, pot.spent_nano)} spent; a limit of '
             f"{_amount(pot, limit_nano)} is below that.",
             "What is spent stays spent; choose a limit above it.",
+        )
+    if pot.law == GDP and pot.tau > replace(pot, limit_nano=limit_nano).most_tau:
+        raise LedgerError(
+            "limit-slack",
+            f'at {_amount(pot, limit_nano)}, the {pot.title} of "{population.name}" would not cover the '
+            "difference between the noise that was drawn and exact Gaussian noise.",
+            "Choose a smaller limit.",
         )
     if kind == "lower" and population.spends and pot.name != ONE_POT:
         raise LedgerError(

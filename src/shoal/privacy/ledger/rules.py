@@ -10,10 +10,11 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shoal.errors import LedgerError
-from shoal.privacy.accounting import PURE, ZCDP
+from shoal.privacy.accounting import GDP, LARGEST_NANO, PURE, SMALLEST_DELTA, ZCDP
 from shoal.privacy.guarantee import hidden_difference, skeleton
 from shoal.privacy.ledger.pots import CURRENCIES, ONE_POT, POTS, Pot
 from shoal.privacy.ledger.state import (
@@ -61,6 +62,8 @@ def _create(state: State, row: Row) -> str | None:
     if name in state.populations:
         return "it creates a population that exists."
     delta = None if content["delta"] is None else float(content["delta"])
+    if delta is not None and not SMALLEST_DELTA <= delta < 1:
+        return "its delta is not valid."
     pots = _pots(content, delta)
     if pots is None:
         return "its currency or limit is not valid."
@@ -76,9 +79,9 @@ def _pots(content: Mapping[str, Any], delta: float | None) -> dict[str, Pot] | N
         one = Pot(name=ONE_POT, law=law, limit_nano=limit, delta=delta)
         return {ONE_POT: one} if _positive(limit) else None
     limits = content["pots"]
-    whole = all(type(limit) is int and limit >= 0 for limit in limits.values()) and any(limits.values())
-    no_delta = delta is None and limits["gaussian"]
-    if content["currency"] != "pots" or limits.keys() != POTS.keys() or not whole or no_delta:
+    whole = all(type(each) is int and 0 <= each <= LARGEST_NANO for each in limits.values())
+    whole = whole and any(limits.values()) and (delta is not None or not limits["gaussian"])
+    if content["currency"] != "pots" or limits.keys() != POTS.keys() or not whole:
         return None
     return {name: Pot(name=name, law=law, limit_nano=limits[name], delta=delta) for name, law in POTS.items()}
 
@@ -87,7 +90,9 @@ def _raise(state: State, row: Row) -> str | None:
     population = state.populations[row.content["population"]]
     pot, limit = population.pots[row.content.get("pot", ONE_POT)], row.content["limit_nano"]
     if not _positive(limit) or limit < pot.spent_nano:
-        return "it sets a limit below what was spent."
+        return "it sets a limit below what was spent, or none that is valid."
+    if pot.law == GDP and pot.tau > replace(pot, limit_nano=limit).most_tau:
+        return "it sets a limit at which delta does not cover the slack of the noise."
     pot.limit_nano = limit
     population.notes.append(row.content)
     return None
@@ -205,7 +210,7 @@ def released_under(content: Mapping[str, Any], terms: Mapping[str, Any]) -> Alre
 
 
 def _positive(amount: object) -> bool:
-    return type(amount) is int and amount > 0
+    return type(amount) is int and 0 < amount <= LARGEST_NANO
 
 
 def _terms(content: Mapping[str, Any]) -> dict[str, Any] | None:

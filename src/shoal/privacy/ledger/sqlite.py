@@ -413,3 +413,12 @@ def _record(text: bytes) -> dict[str, Any] | None:
     fields = {"population", "reservation", "token", "cost_nano", "currency", "manifest_sha256", "path"}
     known = isinstance(record, dict) and record.keys() - {"price"} == fields
     return record if known else None
+
+
+def ledger_path() -> Path:
+    given = os.environ.get("SHOAL_LEDGER")
+    if given:
+        return Path(given).expanduser()
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("shoal")) / "ledger.sqlite"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import secrets
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -252,7 +253,17 @@ class Population:
                     "pot-unknown", f'the population "{self.name}" has one limit.', "Leave --pot out."
                 )
             return self.one
-        return self.pots[named or ("pure" if loss.law == PURE else "gaussian")]
+        return self.pot(named or ("pure" if loss.law == PURE else "gaussian"))
+
+    def pot(self, name: str) -> Pot:
+        """The pot of this name."""
+        if name not in self.pots:
+            raise LedgerError(
+                "pot-unknown",
+                f'the population "{self.name}" has no part "{name}".',
+                "Leave it out." if self.has_one_limit else "Name one of its parts: gaussian or pure.",
+            )
+        return self.pots[name]
 
     @property
     def lifetime(self) -> tuple[float, float] | None:
@@ -262,6 +273,12 @@ class Population:
             return None
         rho = any(pot.limit_nano for pot in self.pots.values() if pot.law != PURE)
         return sum(epsilon or 0.0 for epsilon in each), float(self.delta or 0) if rho else 0.0
+
+    @property
+    def limit_moved(self) -> bool:
+        """Whether a limit was moved after the first reserve: no theorem covers that if answers led to it."""
+        moves = [note for note in self.notes if note["kind"] in ("raise", "lower")]
+        return bool(self.spends) and any(move["at"] >= self.spends[0].at for move in moves)
 
     def described(self) -> list[dict[str, Any]]:
         """Every pot for programs: amounts in 1e-9 of its currency, and as epsilon where that is known."""
@@ -288,9 +305,11 @@ class Population:
             return ""
         epsilon, delta = self.lifetime
         plus = f", delta = {delta:g}" if delta else ""
+        moved = "if no limit was moved because of answers"
         return (
-            f"All releases together, however they are chosen: epsilon = {round(epsilon, 6):g}{plus} at the "
-            "limits. What is spent so far is converted likewise: exact for releases fixed in advance."
+            f"All releases together, {moved if self.limit_moved else 'however they are chosen'}: epsilon = "
+            f"{round(epsilon, 6):g}{plus} at the limits. What is spent so far is converted likewise: exact "
+            "for releases fixed in advance."
         )
 
     @property
@@ -352,3 +371,19 @@ def _unknown(name: str, known: list[str], where: str) -> LedgerError:
 
 
 _LISTED = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """Proof of a spend that was recorded; its token lets its holder, and nobody else, commit."""
+
+    reservation: str
+    population: str
+    cost_nano: int
+    currency: str
+    price: str = ""  # the cost as epsilon; empty in populations that count in rho
+    token: str = field(repr=False)
+
+
+def new_reservation() -> str:
+    return secrets.token_hex(8)

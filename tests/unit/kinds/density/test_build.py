@@ -179,7 +179,7 @@ def test_a_failed_report_says_that_the_release_is_there(settings, ledger, tmp_pa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("shoal.kinds.run.write_page", full)
+        patch.setattr("shoal.kinds.owner.write_page", full)
         with pytest.raises(OutputError, match="the release is in place") as caught:
             run(prepared(settings), ledger)
     assert "spends nothing" in caught.value.remedy
@@ -196,7 +196,7 @@ def test_what_the_owner_sees_is_noted_before_it_is_there(settings, ledger, tmp_p
         raise KeyboardInterrupt
 
     monkeypatch.setattr("shoal.kinds.run.write_for_owner", stopped)
-    monkeypatch.setattr("shoal.kinds.run.write_page", stopped)
+    monkeypatch.setattr("shoal.kinds.owner.write_page", stopped)
     with pytest.raises(KeyboardInterrupt):
         run(prepared(settings, seed=seed), ledger)
     notes = [note["kind"] for note in ledger.state().population("town").notes]
@@ -211,9 +211,11 @@ def test_raw_figures_stay_out_of_any_release(settings, ledger, tmp_path):
             run(prepared(settings, epsilon=0.3, out=str(tmp_path / "new"), owner=str(owner)), ledger)
     assert sorted(os.listdir(made.release)) == [
         "README.md",
+        "covariance.parquet",
         "density.csv",
         "density.parquet",
         "manifest.json",
+        "totals.parquet",
         "zones.geojson",
         "zones.parquet",
     ]

@@ -6,22 +6,27 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.kinds.density.year import YearPlan, to_toml, week_settings, windows
-from shoal.privacy.accounting import NANO, delta_for, rho_for
+from shoal.privacy.accounting import GDP, NANO, ZCDP, delta_for, rho_for
 
 
+@pytest.mark.parametrize("law", [GDP, ZCDP])
 @pytest.mark.parametrize(("epsilon", "delta", "releases"), [(1.0, 1e-6, 52), (4.0, 1e-9, 7), (0.1, 1e-6, 3)])
-def test_all_shares_together_stay_within_the_year(epsilon, delta, releases):
-    year = YearPlan(releases=releases, epsilon=epsilon, delta=delta)
+def test_all_shares_together_stay_within_the_year(epsilon, delta, releases, law):
+    year = YearPlan(releases=releases, epsilon=epsilon, delta=delta, law=law)
     spent = year.share_nano * releases
-    assert delta_for(spent / NANO, epsilon) <= delta
-    assert spent > rho_for(epsilon, delta) - releases  # nothing but rounding is left over
-    assert delta_for(year.share_nano / NANO, year.epsilon_each) <= delta
+    assert delta_for(spent / NANO, epsilon, law) <= delta
+    assert spent > rho_for(epsilon, delta, law) - releases  # nothing but rounding is left over
+    assert delta_for(year.share_nano / NANO, year.epsilon_each, law) <= delta
+
+
+def test_a_year_is_counted_by_the_exact_curve_unless_told_otherwise():
+    assert YearPlan(releases=52, epsilon=4.0, delta=1e-6).law == GDP
 
 
 def test_adding_up_epsilons_allows_less_and_the_whole_each_time_is_too_much():
     shares, naive, whole = YearPlan(releases=52, epsilon=4.0, delta=1e-6).ways()
     assert shares.noise == 1.0
-    assert naive.noise == pytest.approx((shares.rho_each_nano / rho_for(4 / 52, 1e-6 / 52)) ** 0.5)
+    assert naive.noise == pytest.approx((shares.rho_each_nano / rho_for(4 / 52, 1e-6 / 52, GDP)) ** 0.5)
     assert naive.noise > 5
     assert naive.within
     assert not whole.within

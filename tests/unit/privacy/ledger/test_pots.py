@@ -14,9 +14,10 @@ from tests.unit.privacy.ledger.rows import reserved, write_row
 
 from shoal.auditing.planted.ledger import MemoryStore, agrees
 from shoal.errors import BudgetExceeded, LedgerError
+from shoal.kinds.plan import law_of
 from shoal.privacy.accounting import GDP, NANO, PURE, TAU, ZCDP, Loss, epsilon_for, rho_for
 from shoal.privacy.gaussian import delta_of, mu_of_pure
-from shoal.privacy.ledger import Ledger, law_of, open_ledger, pots_within
+from shoal.privacy.ledger import Ledger, open_ledger, pots_within
 from shoal.release.verify import check_release
 
 BEFORE = Path(__file__).parents[3] / "golden" / "one_limit"
@@ -263,6 +264,55 @@ def test_a_raise_is_dated():
     (note,) = ledger.state().population("town").notes
     assert (note["kind"], note["pot"], note["note"]) == ("raise", "pure", "a second year")
     assert datetime.fromisoformat(note["at"]).tzinfo == UTC
+
+
+def test_a_lifetime_says_when_a_limit_was_moved_after_the_first_reserve():
+    ledger = opened(2.0, 1e-6)
+    ledger.raise_limit("town", 2 * NANO, pot="pure")
+    assert "however they are chosen" in ledger.state().population("town").lifetime_line
+    admit(ledger, Loss.gaussian(10**6), "a", "")
+    assert "however they are chosen" in ledger.state().population("town").lifetime_line
+    ledger.raise_limit("town", rho_for(1.5, 1e-6, GDP), pot="gaussian")
+    assert "if no limit was moved because of answers" in ledger.state().population("town").lifetime_line
+
+
+def test_a_limit_is_not_raised_beyond_what_the_slack_of_the_noise_spent_allows():
+    """Delta must cover (1 + e^epsilon) tau at the new limit, too; a forged row is found."""
+    ledger = opened(2.0, 1e-6)
+    admit(ledger, Loss.gaussian(10**6), "a", "")
+    high = rho_for(60.0, 1e-6, GDP)
+    with pytest.raises(LedgerError, match="limit-slack"):
+        ledger.raise_limit("town", high, pot="gaussian")
+    row = {"kind": "raise", "population": "town", "limit_nano": high, "note": "", "pot": "gaussian"}
+    write_row(ledger, at="9999-01-01", **row)
+    assert [each.code for each in ledger.verify()] == ["rule"]
+
+
+def test_rows_with_a_delta_or_a_limit_that_no_ledger_writes_are_found():
+    """Such a row would make every later question fail, not only the check of the ledger."""
+    whole = {"gaussian": 10**7, "pure": 5}
+    cases = [(delta, whole) for delta in ("nan", "inf", "0", "-1", "7", "1e-300")]
+    cases += [("1e-06", {**whole, "gaussian": limit}) for limit in (10**30, -1, True, 1.5)]
+    for delta, pots in cases:
+        ledger = Ledger(MemoryStore())
+        row = {"kind": "population", "population": "town", "currency": "pots", "pots": pots, "note": ""}
+        if isinstance(pots["gaussian"], float):
+            with pytest.raises(LedgerError, match="ledger-float"):
+                write_row(ledger, delta=delta, **row)
+            continue
+        write_row(ledger, delta=delta, **row)
+        assert [each.code for each in ledger.verify()] == ["rule"]
+    ledger = opened(2.0, 1e-6)
+    write_row(ledger, at="9999", kind="raise", population="town", limit_nano=10**30, note="", pot="gaussian")
+    assert [each.code for each in ledger.verify()] == ["rule"]
+
+
+def test_an_unknown_part_is_named():
+    ledger = opened(2.0, 1e-6)
+    with pytest.raises(LedgerError, match="pot-unknown"):
+        ledger.raise_limit("town", 10**9)
+    with pytest.raises(LedgerError, match="pot-unknown"):
+        ledger.check_fits("town", Loss.gaussian(5), pot="other")
 
 
 def composed_delta(mu: float, pures: list[float], epsilon: float) -> float:
