@@ -11,6 +11,7 @@ from shoal.kinds.density.build import DensityBuild
 from shoal.kinds.density.plan import METHODS, DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.density.published import read_density
+from shoal.privacy.accounting import NANO, PURE
 from shoal.privacy.noise import SeededNoise
 from shoal.release.manifest import Manifest
 
@@ -105,5 +106,7 @@ def test_a_method_gives_something_valid(town, tmp_path, method, case):
     assert ((made.low <= made.people) & (made.people <= made.high)).all()
     assert Manifest.from_json(manifest.to_json()) == manifest
     spends = json.loads(manifest.to_json())["spends"]
-    assert sum(spend["rho"] for spend in spends) == pytest.approx(prepared.mechanism.loss().rho, rel=1e-9)
+    law = prepared.guarantee.law
+    paid = sum(spend["epsilon" if law == PURE else "rho"] for spend in spends)
+    assert paid == pytest.approx(prepared.mechanism.loss().amount(law) / NANO, rel=1e-9)
     assert (folder / "README.md").stat().st_size > 1000

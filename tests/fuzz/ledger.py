@@ -18,6 +18,7 @@ from shoal.auditing.planted.ledger import raw_spent
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, Reservation, open_ledger
+from shoal.privacy.ledger.pots import pots_within
 from shoal.privacy.ledger.state import digest
 
 HASH = "ab" * 32
@@ -54,7 +55,7 @@ def damage_a_ledger(rng: random.Random) -> None:
         ledger.reserve("town", Loss(1), "after", "density", unit="user")
     except LedgerError:
         return
-    assert ledger.state().population("town").spent_nano == json.loads(shown)["town"]["spent"] + 1
+    assert ledger.state().population("town").spent_nano == json.loads(shown)["town"]["spent"]["one"] + 1
 
 
 def _assert_refused(ledger: Ledger, damage: str) -> None:
@@ -248,6 +249,12 @@ def _history() -> list[Snapshot]:
         keep()
         ledger.create("village", currency="epsilon", limit_nano=1000)
         keep()
+        ledger.create("city", pots=pots_within(2.0, 1e-6), delta=1e-6)
+        keep()
+        ledger.lower_limit("city", 10**6, pot="pure")
+        for name, loss in (("gaussian", Loss.gaussian(30)), ("pure", Loss.pure(40))):
+            ledger.reserve("city", loss, name, "density", unit="user")
+            keep()
         for week in range(8):
             name, loss = ("village", Loss.pure(7)) if week % 3 == 2 else ("town", Loss(10 + week))
             held = ledger.reserve(name, loss, f"week {week}", "density " + "x" * 300, unit="user")
@@ -278,11 +285,12 @@ def _shown(ledger: Ledger) -> str:
     """Everything that a reader of the ledger sees; what is spent is the sum of the stored rows."""
     state = ledger.state()
     for each in state.populations.values():
-        assert each.spent_nano == raw_spent(ledger, each.name), "spent is not the sum of the rows"
+        spent = sum(pot.spent_nano for pot in each.pots.values())
+        assert spent == raw_spent(ledger, each.name), "spent is not the sum of the rows"
     told = {
         each.name: {
-            "limit": each.limit_nano,
-            "spent": each.spent_nano,
+            "limits": {name: pot.limit_nano for name, pot in each.pots.items()},
+            "spent": {name: pot.spent_nano for name, pot in each.pots.items()},
             "tuned": each.tuned,
             "spends": [(s.seq, s.key, s.cost_nano, s.unit, s.status, s.path) for s in each.spends],
             "released": {key: vars(found) for key, found in each.released.items()},

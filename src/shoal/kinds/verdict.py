@@ -65,15 +65,20 @@ def graded(error: float, limits: Limits) -> str:
 
 
 def advised(changes: Iterable[Change], error: float, limits: Limits) -> tuple[str, ...]:
-    """The changes that help most, at most one per lever: the smallest that reaches a better grade.
+    """The changes that help most, at most one per lever: the smallest that makes a release usable, or good.
+
+    A good release needs none.
 
     >>> ways = [Change(lever="slots", what="slots of 2 hours", error=0.5)]
     >>> ways += [Change(lever="slots", what="slots of 6 hours", error=0.3)]
     >>> ways += [Change(lever="epsilon", what="epsilon 2", error=0.7)]
-    >>> print(*advised(ways, 0.9, (0.2, 0.4, 1.0)), sep="\n")
+    >>> for way in advised(ways, 0.9, (0.2, 0.4, 1.0)):
+    ...     print(way)
     slots of 6 hours: expected error 30 % instead of 90 %
     epsilon 2: expected error 70 % instead of 90 %
     """
+    if error <= limits[0]:
+        return ()
     wanted = limits[0] if error <= limits[1] else limits[1]
     best: dict[str, Change] = {}
     for change in changes:

@@ -39,7 +39,7 @@ def test_trips_come_out_as_they_went_in(walks, command):
         )
         > 0.9
     )
-    assert "epsilon = 1000.0000 spent" in out
+    assert "epsilon 1000 spent" in out
     figures = json.loads((walks.folder / "owner" / "utility.json").read_text())
     assert (figures["real_trips"], figures["synthetic_trips"]) == (400, paths.count)
     assert figures["distance_jsd"] < 0.05

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from shoal.kinds.density.verdict import SHRUNK, Case, correlation_of, error_of
 from shoal.kinds.verdict import Change, advised, from_size, graded, least_size
 from shoal.postprocess.density.numbers import keep_totals
+from shoal.postprocess.density.sums import Covariance
 from shoal.stages.noisy import DensityEstimate
 
 LIMITS = (0.2, 0.4, 1.0)
@@ -29,6 +31,7 @@ def test_advice_is_the_smallest_step_that_is_enough_and_two_levers_at_most():
         "2: expected error 50 % instead of 100 %",
     )
     assert advised(ways[-1:], 1.0, LIMITS) == ()
+    assert advised(ways, 0.2, LIMITS) == ()
 
 
 def test_without_a_size_the_verdict_names_those_from_which_grades_hold():
@@ -81,3 +84,25 @@ def test_a_release_of_nobody_is_noise_and_finite():
     nobody = DensityEstimate(people=np.zeros((3, 4)), low=np.zeros((3, 4)), high=np.ones((3, 4)))
     assert correlation_of(nobody, "best") == 0.0
     assert np.isfinite(error_of(nobody))
+
+
+def test_the_error_of_the_total_makes_counts_uncertain_but_not_their_differences():
+    draw = np.random.default_rng(6)
+    truth = draw.gamma(2.0, 2.0, (100, 100))
+    share = truth.var() / (truth.var() + 1.0)
+    people = truth.mean() + share * (truth + draw.normal(0, 1.0, truth.shape) - truth.mean())
+    low, high = np.maximum(0.3 * people, 0), 4 * people
+    estimate = DensityEstimate(people=people, low=low, high=high)
+    covariance = Covariance(
+        total=(0.3, 4.0),
+        slots=np.zeros(100),
+        uneven=0.0,
+        coefficients=np.zeros((100, 0)),
+        columns=np.zeros((100, 0)),
+        residual=np.full(truth.shape, share),
+        together=csr_array(np.eye(100)),
+    )
+    true = np.corrcoef(people.ravel(), truth.ravel())[0, 1]
+    assert correlation_of(estimate, "best", covariance) == pytest.approx(true, abs=0.02)
+    assert correlation_of(estimate, "best") < 0.7 < true
+    assert error_of(estimate, covariance) > 0.7

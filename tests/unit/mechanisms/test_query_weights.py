@@ -109,7 +109,8 @@ def test_named_spends_stay_within_the_budget_and_use_nearly_all_of_it(epsilon, u
     made = mechanism(ranges(100), epsilon, updates)
     budget = Budget.of(epsilon, 1e-6).left
     assert compose(loss for _, loss in made.spends()) == made.loss()
-    assert 0.999 * budget < made.loss().rho_nano <= budget
+    # of the Gaussian budget: a share is divided by the ratio for small epsilon; one large test costs less
+    assert (0.994 if updates == 1 else 0.999) * budget < made.loss().gdp_nano <= budget
 
 
 def test_it_learns_at_a_charge_that_does_not_depend_on_what_is_found():

@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
-from shoal.kinds.density.totals import SUMS, TOTALS, totals_problems
+from shoal.kinds.density.totals import COVARIANCE, SUMS, TOTALS, read_covariance, totals_problems
 from shoal.kinds.density.verdict import published_verdict
 from shoal.kinds.kind import ViewRequest
 from shoal.kinds.verdict import Verdict
@@ -175,8 +175,9 @@ def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: i
 
 def verdict(folder: Path, manifest: Manifest) -> Verdict:
     """The grade of the published counts."""
-    public = manifest.public
-    return published_verdict(read_density(folder, public["zones"]["count"], public["slots"]), manifest)
+    size = manifest.public["zones"]["count"], manifest.public["slots"]
+    covariance = read_covariance(folder / COVARIANCE, *size)
+    return published_verdict(read_density(folder, *size), manifest, covariance)
 
 
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:

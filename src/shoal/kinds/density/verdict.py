@@ -16,7 +16,7 @@ The correlation of published and true counts follows from the published numbers.
 than the true ones, by the mean variance that their intervals state; counts with plain noise, cut at zero, fit
 the same formula. Fourier components that are not shrunk vary more than the true counts: of the squared
 correlation UNSHRUNK is their noise. Below CORRELATION_OF_NOISE a release is mostly noise.
-benchmarks/verdict.py counts how often that is right, on cities that were not used to set the limits.
+docs/methods.md says how often that was right.
 
 Advice scales the error by the ratio of two expected errors, with and without the change.
 """
@@ -54,11 +54,13 @@ from shoal.stages.noisy import DensityEstimate
 
 if TYPE_CHECKING:
     from shoal.kinds.density.prepare import PreparedDensity
+    from shoal.postprocess.density.sums import Covariance
     from shoal.release.manifest import Manifest
 
 
 LIMITS = (0.2, 0.45, 1.2)  # of the mean error over the mean count
-CORRELATION_OF_NOISE = 0.25
+CORRELATION_OF_NOISE = 0.25  # from intervals, which contain the error of the total
+CORRELATION_WITHOUT_TOTAL = 0.33
 CORRELATION_OF_ROUGH = 0.7
 SHRUNK = ("best", "gaussian", "laplace")  # or plain counts
 UNSHRUNK = 0.2
@@ -121,8 +123,10 @@ def expected_verdict(prepared: PreparedDensity) -> Verdict:
     )
 
 
-def published_verdict(estimate: DensityEstimate, manifest: Manifest) -> Verdict:
-    """From the published counts and their intervals."""
+def published_verdict(
+    estimate: DensityEstimate, manifest: Manifest, covariance: Covariance | None = None
+) -> Verdict:
+    """From the published counts with their intervals, or the covariance, which leaves the total apart."""
     public = manifest.public
     case = Case(
         method=public["method"],
@@ -134,26 +138,37 @@ def published_verdict(estimate: DensityEstimate, manifest: Manifest) -> Verdict:
         slot_minutes=public["slot_minutes"],
         visits=float(estimate.people.sum()),
     )
-    error, correlation = error_of(estimate), correlation_of(estimate, public["method"])
+    known = covariance if case.method == "best" else None
+    error, correlation = error_of(estimate, known), correlation_of(estimate, case.method, known)
     if case.method in FITS and case.method != "best":  # plain intervals also cover what was cut off at zero
         error = min(error, case.error())
     grade = graded(error, LIMITS)
-    if correlation < CORRELATION_OF_NOISE:
+    if correlation < (CORRELATION_OF_NOISE if known is None else CORRELATION_WITHOUT_TOTAL):
         grade = NOISE
     elif correlation < CORRELATION_OF_ROUGH or grade == NOISE:
         grade = ROUGH
     return _verdict(grade, error, case, correlation=correlation)
 
 
-def error_of(estimate: DensityEstimate) -> float:
-    """Mean error that the intervals imply, over the mean count."""
-    half = float((estimate.high - estimate.low).mean()) / 2
-    return PER_MEAN * half / Z95 / max(float(estimate.people.mean()), SMALLEST_MEAN)
+def error_of(estimate: DensityEstimate, covariance: Covariance | None = None) -> float:
+    """Mean error that the intervals or the covariance imply, over the mean count."""
+    mean = max(float(estimate.people.mean()), SMALLEST_MEAN)
+    if covariance is None:
+        return PER_MEAN * float((estimate.high - estimate.low).mean()) / 2 / Z95 / mean
+    own = float(np.sqrt(covariance.variances(estimate.people)).mean()) / mean
+    low, high = covariance.total
+    return PER_MEAN * math.hypot(own, min((high - low) / 2 / Z95, 1.0))
 
 
-def correlation_of(estimate: DensityEstimate, method: str) -> float:
-    """Correlation of published and true counts over all zones and slots that the intervals imply."""
-    doubt = float(np.square((estimate.high - estimate.people) / Z95).mean())
+def correlation_of(estimate: DensityEstimate, method: str, covariance: Covariance | None = None) -> float:
+    """Correlation of published and true counts over all zones and slots that the intervals imply.
+
+    An error of the total moves all counts alike and does not lower it.
+    """
+    if covariance is None:
+        doubt = float(np.square((estimate.high - estimate.people) / Z95).mean())
+    else:
+        doubt = float(covariance.variances(estimate.people).mean())
     varies = float(estimate.people.var())
     explained = varies / (varies + doubt) if varies > 0 else 0.0
     if method not in SHRUNK:

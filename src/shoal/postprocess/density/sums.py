@@ -54,6 +54,11 @@ class Covariance:
         default=None, repr=False
     )  # float64 [zones, slots]: counts of plain noise
 
+    def variances(self, people: np.ndarray) -> np.ndarray:
+        """float64 [zones, slots]: of single counts, without the error of the total."""
+        of_zones = self.coefficients @ (self.columns**2).T + self.residual
+        return of_zones + (self.slots + self.uneven) * people**2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Total:

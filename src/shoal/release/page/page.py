@@ -393,10 +393,11 @@ def spends_of(manifest: dict[str, Any]) -> dict[str, Any]:
     """Named spends as a table: header, rows, and the columns of amounts."""
     spends = [spend for spend in manifest.get("spends") or [] if isinstance(spend, dict)]
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
+    first = next((at for at, column in enumerate(columns) if column in ("rho", "epsilon")), len(columns))
     return {
         "header": [words(column) for column in columns],
         "rows": [[short(spend.get(key, "")) for key in columns] for spend in spends],
-        "right": range(columns.index("rho"), len(columns)) if "rho" in columns else (),
+        "right": range(first, len(columns)),
     }
 
 

@@ -17,7 +17,7 @@ export const text = (tag, words, className) => el(tag, { class: className }, wor
 // What a release is good for, from public and published numbers, and what would help most.
 export const verdict = (each) => each && el("div", { class: `notice verdict ${{ good: "good", usable: "good", "mostly noise": "bad" }[each.grade] || ""}` },
   el("strong", {}, each.grade ? `${each.grade[0].toUpperCase()}${each.grade.slice(1)}. ` : ""), each.summary,
-  each.advice.length ? el("ul", {}, each.advice.map((way) => text("li", way))) : null);
+  each.advice.length ? el("div", {}, "What would help most:", el("ul", {}, each.advice.map((way) => text("li", way)))) : null);
 export const ownerOnly = () => el("span", { class: "owner", title: "Computed on raw data: for the owner's eyes only" }, "owner only");
 
 // A button that shows when it works, and shows what went wrong.
