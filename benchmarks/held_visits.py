@@ -27,7 +27,8 @@ from shoal.engine.clipped import (
 )
 from shoal.engine.engine import Sums
 from shoal.engine.visits import find_visits
-from shoal.stages.exact import MOST_VISITS, SIZE_BINS, TIME_LATTICE, ClippedSum, View
+from shoal.space.setting import MOST_VISITS, SIZE_BINS
+from shoal.stages.exact import TIME_LATTICE, ClippedSum, View
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]  # user number, slot, place; each user's visits together
 

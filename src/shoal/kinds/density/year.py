@@ -35,6 +35,7 @@ from shoal.privacy.accounting import (
     PURE,
     SMALLEST_DELTA,
     epsilon_for,
+    law_at,
     nano,
     rho_for,
 )
@@ -78,7 +79,7 @@ class YearPlan(Plan):
         example=DEFAULT_DELTA,
     )
     rho: float | None = setting(None, "Rho of all releases together, instead of --epsilon.", above=0)
-    law: str = GDP  # that the population counts by
+    law: str = GDP  # that the population counts by; zCDP holds where the slack of the noise is too large
 
     @rule("releases", "epsilon", "delta", "rho")
     def _some_for_each(self) -> None:
@@ -96,9 +97,21 @@ class YearPlan(Plan):
             )
 
     @cached_property
+    def counted_by(self) -> str:
+        """The law that the year's rho is converted by."""
+        if self.law != GDP:
+            return self.law
+        epsilon = self.epsilon or epsilon_for(self.whole_of_rho or 0, self.delta, GDP)
+        return law_at(epsilon, self.delta)
+
+    @property
+    def whole_of_rho(self) -> int | None:
+        return None if self.rho is None else nano(self.rho)
+
+    @cached_property
     def whole_nano(self) -> int:
         """rho of all releases together, in 1e-9."""
-        return nano(self.rho) if self.rho is not None else rho_for(self.epsilon or 0.0, self.delta, self.law)
+        return self.whole_of_rho or rho_for(self.epsilon or 0.0, self.delta, self.counted_by)
 
     @property
     def share_nano(self) -> int:
@@ -108,19 +121,21 @@ class YearPlan(Plan):
     @cached_property
     def epsilon_each(self) -> float:
         """Epsilon of one release at the year's delta."""
-        return epsilon_for(self.share_nano, self.delta, self.law)
+        return epsilon_for(self.share_nano, self.delta, self.counted_by)
 
     @cached_property
     def epsilon_year(self) -> float:
         """Epsilon of all releases together at the year's delta."""
         return (
-            self.epsilon if self.epsilon is not None else epsilon_for(self.whole_nano, self.delta, self.law)
+            self.epsilon
+            if self.epsilon is not None
+            else epsilon_for(self.whole_nano, self.delta, self.counted_by)
         )
 
     def ways(self) -> tuple[Way, ...]:
         """Equal shares of rho, and other ways to share for comparison."""
         n, epsilon, delta = self.releases, self.epsilon_year, self.delta
-        naive = _bought(epsilon / n, delta / n, self.law)
+        naive = _bought(epsilon / n, delta / n, self.counted_by)
         return (
             self._way("equal shares of rho", self.share_nano, self.epsilon_each),
             self._way("epsilon and delta / n each", naive, epsilon / n),
@@ -134,7 +149,7 @@ class YearPlan(Plan):
             rho_each_nano=rho_nano,
             epsilon_each=epsilon_each,
             noise=math.sqrt(self.share_nano / rho_nano) if rho_nano else math.inf,
-            epsilon_year=epsilon_for(spent, self.delta, self.law),
+            epsilon_year=epsilon_for(spent, self.delta, self.counted_by),
             within=spent <= self.whole_nano,
         )
 

@@ -32,7 +32,7 @@ unchanged elsewhere; docs/results/density.md has results for both.
 >>> from shoal.mechanisms.audit_size import AuditSize
 >>> mechanism = DensityBest.within(Budget.of(1.0, 1e-6), AuditSize().setting, users=5_000)
 >>> [(name, loss.rho_nano) for name, loss in mechanism.spends()]
-[('sizes', 608899), ('visits', 1424824), ('city', 2232224), ('regions', 4018004), ('zones', 16072019)]
+[('sizes', 700361), ('visits', 1638847), ('city', 2567527), ('regions', 4621548), ('zones', 18486196)]
 >>> mechanism.loss().epsilon(1e-6) <= 1.0
 True
 """

@@ -390,7 +390,11 @@ def guarantee_sentence(manifest: dict[str, Any]) -> str:
 
 
 def spends_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Named spends as a table: header, rows, and the columns of amounts."""
+    """Named spends as a table: header, rows, and the columns of amounts.
+
+    >>> spends_of({"spends": [{"name": "trips", "epsilon": 0.5}]})["right"]
+    range(1, 2)
+    """
     spends = [spend for spend in manifest.get("spends") or [] if isinstance(spend, dict)]
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
     first = next((at for at, column in enumerate(columns) if column in ("rho", "epsilon")), len(columns))

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.kinds.density.year import YearPlan, to_toml, week_settings, windows
-from shoal.privacy.accounting import GDP, NANO, ZCDP, delta_for, rho_for
+from shoal.privacy.accounting import GDP, NANO, ZCDP, delta_for, epsilon_for, rho_for
 
 
 @pytest.mark.parametrize("law", [GDP, ZCDP])
@@ -20,7 +20,13 @@ def test_all_shares_together_stay_within_the_year(epsilon, delta, releases, law)
 
 
 def test_a_year_is_counted_by_the_exact_curve_unless_told_otherwise():
-    assert YearPlan(releases=52, epsilon=4.0, delta=1e-6).law == GDP
+    assert YearPlan(releases=52, epsilon=4.0, delta=1e-6).counted_by == GDP
+
+
+def test_a_delta_too_small_for_the_drawn_noise_is_counted_under_zcdp():
+    year = YearPlan(releases=52, epsilon=4.0, delta=1e-20)
+    assert year.whole_nano == rho_for(4.0, 1e-20, ZCDP)
+    assert YearPlan(releases=52, rho=0.09, delta=1e-20).epsilon_year == epsilon_for(90_000_000, 1e-20, ZCDP)
 
 
 def test_adding_up_epsilons_allows_less_and_the_whole_each_time_is_too_much():
