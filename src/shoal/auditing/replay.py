@@ -179,9 +179,8 @@ def replay(
     if not again.differs and again.released != recorded.released:
         problems.append("released bytes differ")
     rho, pure = transcript_loss(recorded.calls, again.calls)
-    problems += under_gdp(recorded.calls, again.calls, claim)
     raised = tuple(side.error[0] for side in (recorded, again) if side.error)
-    problems += over_claim(rho, pure, claim)
+    problems += [*over_claim(rho, pure, claim), *under_gdp(recorded.calls, again.calls, claim)]
     if parts is not None:
         problems += over_parts(recorded.calls, again.calls, parts)
     return Verdict(rho, pure, tuple(problems), raised)
