@@ -160,7 +160,7 @@ KNOWN = {
     | {"adversary", "verified", "limits"},
     "package": {"name", "version"},
     "input": {"shape", "columns", "trips_with_noise", "trips_declared", "synthetic_trips"}
-    | {"users_with_noise", "synthetic_people", "peaks"}
+    | {"users_with_noise", "synthetic_people", "peaks", "second_group_with_noise"}
     | {f"visits_with_noise{end}" for end in ("", "_low", "_high")},
 }
 CLIP = re.compile(r"clip_of(_second)*_[a-z]+_by_noise")  # of a density, where it follows from noisy numbers

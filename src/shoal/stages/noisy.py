@@ -69,6 +69,7 @@ class Total:
     low: float
     high: float
     deviation: float  # root of the mean squared error, each error at most the number itself
+    second: float = 0.0  # expected share of a second, far more active group of users, such as a fleet
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -122,7 +122,7 @@ class DensityBuild(Build):
 
 
 def stated(doubt: Doubt | CountDoubt | None) -> dict[str, float]:
-    """The total with its 95 % limits, and the clips in use, where they follow from noisy numbers."""
+    """Total with 95 % limits, clips and share of a second group, where they follow from noisy numbers."""
     if not isinstance(doubt, Doubt):
         return {}
     total = {"visits_with_noise": doubt.total.visits}
@@ -132,7 +132,8 @@ def stated(doubt: Doubt | CountDoubt | None) -> dict[str, float]:
         for name, used in doubt.clips.items()
         for n, clip in enumerate(used)
     }
-    return {name: round(value, 1) for name, value in (total | clips).items()}
+    rounded = {name: round(value, 1) for name, value in (total | clips).items()}
+    return rounded | {"second_group_with_noise": round(doubt.total.second, 3)}
 
 
 def _in_zones(geography: Geography, x: np.ndarray, y: np.ndarray) -> np.ndarray:

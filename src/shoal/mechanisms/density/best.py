@@ -235,6 +235,10 @@ class DensityBest(Composed):
             "visits they have. `visits_with_noise` in the manifest is the result; `visits_with_noise_low` "
             "and `visits_with_noise_high` are its 95 % interval, which is part of the interval of every "
             "count.",
+            "`second_group_with_noise` in the manifest is the expected share of visits by a second group of "
+            "users who are far more active than the others, such as a fleet of vehicles. Their visits follow "
+            "the profile of all users. Where the share is more than a few per cent, intervals of sums over "
+            "many zones, such as totals of the city per slot or day, are too narrow.",
             "Also measured with noise were totals of the city per slot, totals of regions by kind of day and "
             "hour of the day, and coefficients of each zone for the main profiles of the regions. The counts "
             "were computed from these and smoothed over neighbouring zones.",

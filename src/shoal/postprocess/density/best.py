@@ -34,6 +34,7 @@ from shoal.space.geography import Setting
 from shoal.space.setting import activity, zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 
+SECOND_UNLIKE = 0.6  # relative deviation of zones and slots of a second group from those of all users
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
 PROFILE_OFF, QUIET = 0.6, 0.6  # relative to the expected share of a slot, or to this part of a mean slot
@@ -81,11 +82,12 @@ def _finish(noisy: NoisyBest, setting: Setting) -> DensityEstimate:
 
 def _doubt(noisy: NoisyBest, setting: Setting, model: Model, people: np.ndarray) -> Doubt:
     scale = people / np.maximum(model.counts, 1e-12)
+    unlike = SECOND_UNLIKE * noisy.total.second
     return Doubt(
         total=noisy.total,
         clips=noisy.clips,
-        slots=profile_deviation(noisy, activity(setting.clock)),
-        uneven=unevenness(model.counts, noisy),
+        slots=np.hypot(profile_deviation(noisy, activity(setting.clock)), unlike),
+        uneven=unevenness(model.counts, noisy) + unlike**2,
         coefficients=model.coefficients,
         basis=noisy.basis,
         per_coefficient=scale * model.per_coefficient,

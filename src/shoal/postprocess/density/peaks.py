@@ -16,7 +16,7 @@ from shoal.postprocess.density.one_off import Hit, Search
 from shoal.postprocess.density.smoothing import city_profile, hour_weights
 from shoal.space.geography import Setting
 from shoal.space.setting import activity
-from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, Peak, PeakDoubt, Total
+from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, Peak, PeakDoubt
 
 ALIKE = (0.0, 0.2, 0.4, 0.6)  # how visitors are clipped: as new users (0) or like the usual visit (1)
 STAYS = (0.5, 0.75, 1.0)  # share of a peak's hours that its visitors are there
@@ -163,7 +163,8 @@ def without(search: Search, parts: Sequence[PeakPart], noisy: NoisyBest, setting
     per_day = 1440 / setting.clock.slot_minutes
     profile, noise_left = city_profile(city, hour_weight, noisy.city.sigma, expected, per_day)
     left = max(1.0 - float(gone.sum()) / noisy.total.visits, LEAST_LEFT)
-    total = Total(**{name: left * value for name, value in vars(noisy.total).items()})
+    numbers = {name: left * getattr(noisy.total, name) for name in ("visits", "low", "high", "deviation")}
+    total = replace(noisy.total, **numbers)
     return replace(
         zones_without(search, [part.hit for part in parts], noisy),
         regions=NoisyMeasurement(values=regions, sigma=noisy.regions.sigma),

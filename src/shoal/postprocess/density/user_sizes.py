@@ -221,7 +221,9 @@ class UserSizes:
         first = self.total() - self.clipped(clip) - second
         variance = variance + (EXCESS_OFF * first + TAIL_OFF * clipped) ** 2 + (SECOND_OFF * second) ** 2
         weight = replace(self, log_weight=self.log_weight + log).weight
-        return _limits(weight, clipped + first + second, np.sqrt(variance))
+        total = _limits(weight, clipped + first + second, np.sqrt(variance))
+        share = self._second_clipped(np.inf) / np.maximum(self.total(), 1e-300)
+        return replace(total, second=float(weight @ share))
 
     def _given(self, numbers: tuple[NumberOfVisits, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-likelihood of the numbers; mean and variance of the visits under their largest clip; [states].
