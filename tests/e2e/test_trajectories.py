@@ -35,7 +35,7 @@ def test_from_flags_to_a_verified_release(walks, command):
     code, out, err = command(*walks.arguments())
     assert (code, err) == (0, "")
     assert "VERIFIED: k = 2, tau = 30 minutes" in out
-    assert "No composition, no protection beyond the stated tracker." in out
+    assert "No composition, no protection beyond the stated adversary." in out
     release, owner = walks.folder / "release", walks.folder / "owner"
     assert sorted(path.name for path in release.iterdir()) == [
         "README.md",
@@ -73,7 +73,7 @@ def test_the_release_says_what_it_is_and_has_no_epsilon(walks, command):
     assert (public["lattice"]["steps"], public["lattice"]["minutes"]) == (360, 1)
     readme = (walks.folder / "release" / "README.md").read_text()
     assert "not differentially private" in readme
-    assert "No composition, no protection beyond the stated tracker." in readme
+    assert "No composition, no protection beyond the stated adversary." in readme
     assert "recipient of another release about the same people" in readme
     assert f"by two separate periods of 30 minutes, {single['two_stretches_of_tau']:.1%}" in readme
     assert f"by four points at random times, {single['four_points']:.1%}" in readme

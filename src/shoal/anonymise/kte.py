@@ -4,8 +4,8 @@ Promise    For every person i and every stretch W of tau steps, at least k recor
            tracker of i knows from W: each has a box around every retained sample of i in W, none at the time
            of a suppressed one, and no box inside W without a retained sample of i.
 Truthful   Every box of a record holds a sample of its own person. No noise, no made-up point.
-Not        differential privacy. No composition, no protection beyond the stated tracker. The paper's bound on
-           what is learned beyond tau is measured by the verifier (attacks/tracker) and not promised.
+Not        differential privacy. No composition, no protection beyond the stated adversary. The paper's bound
+           on what is learned beyond tau is measured by the verifier (attacks/tracker) and not promised.
 Public     k, tau, the epoch (the paper's epsilon, a duration), the lattice, the price of suppression.
 Source     Gramaglia et al. 2017, sections II and III. The published algorithm does not keep its promise: it
            stands in comparators/kte_hide.py. The rules here:

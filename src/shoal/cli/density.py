@@ -393,4 +393,5 @@ def total(
         click.echo(json.dumps(asdict(people), indent=2))
         return
     ends = (f"{end:,.{density.decimals}f}" for end in (people.low, people.high))
-    click.echo(f"{people.people:,.{density.decimals}f} people   (95 % interval {' to '.join(ends)})")
+    click.echo(f"{people.people:,.{density.decimals}f} visits   (95 % interval {' to '.join(ends)})")
+    click.echo("Visits are people per zone and slot, added up: one person counts in each of them.")

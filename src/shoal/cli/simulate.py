@@ -167,7 +167,7 @@ release  {release}
 report   {near(outcome.report)}
          for the owner alone, with raw figures: open it in a browser
 ledger   SHOAL_LEDGER={ledger} {shoal} ledger show {outcome.prepared.plan.population}
-again    SHOAL_LEDGER={ledger} {shoal} density run --plan {plan} --epsilon 2 --out {again}
+again    SHOAL_LEDGER={ledger} {shoal} density run --plan {plan} --epsilon 1.5 --out {again}
 
 {guarantee.unit.sentence}
 {guarantee.sentence}

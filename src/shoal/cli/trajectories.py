@@ -224,7 +224,7 @@ def in_words(verdict: TrajectoryVerdict) -> list[str]:
     lines += _structure(plain) + [line for each in plain["examples"] for line in _example(each)]
     if plain["measured"] is not None:
         lines += _measured(plain["measured"], verdict.k)
-    return [*lines, "", "No composition, no protection beyond the stated attacker."]
+    return [*lines, "", "No composition, no protection beyond the stated adversary."]
 
 
 def _structure(plain: dict[str, Any]) -> list[str]:

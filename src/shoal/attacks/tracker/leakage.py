@@ -38,7 +38,7 @@ from shoal.errors import PlanError
 
 WINDOWS = 5000
 LAGS = 32  # bins of lags: 0 to 1 epoch, 1 to 2, 2 to 4, ...
-LIMITS = "Measured, not promised: no composition, no protection beyond the stated attacker."
+LIMITS = "Measured, not promised: no composition, no protection beyond the stated adversary."
 
 
 def measure(*columns, users: int, steps: int, **how: Any) -> dict[str, Any]:

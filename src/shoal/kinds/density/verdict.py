@@ -346,7 +346,8 @@ def _assumed(plan: DensityPlan, setting: Setting, methods: list[dict[str, Any]])
     )
     if users is None:
         return noise + "--users N (an order of magnitude) adds the error to expect against the true counts."
-    off = [each["off_by"] for each in methods if each["off_by"]] or [1.0]
+    off = {each["method"]: each["off_by"] for each in methods if each["off_by"]} or {plan.method: 1.0}
+    chosen = f"{off[plan.method]:.2g} with {plan.method}, and " if plan.method in off else ""
     visits = (
         f"{declared:g} visits per user and week, as declared"
         if declared
@@ -356,7 +357,8 @@ def _assumed(plan: DensityPlan, setting: Setting, methods: list[dict[str, Any]])
     return noise + (
         "error: mean over zones and slots, after post-processing, against the true counts; approximate, "
         "fitted on simulated cities at ell 30 (nine of ten "
-        f"there lie within a factor of {min(off):.2g} to {max(off):.2g}, by method). Assumed: {visits}, "
+        f"there lie within a factor of {chosen}{min(off.values()):.2g} to {max(off.values()):.2g} over the "
+        f"methods). Assumed: {visits}, "
         f"so {mean_count(users, setting, declared):,.3g} people per zone and slot on average. `shoal "
         "density compare` measures it on a simulated city on your zones. Pure methods cost a larger "
         "rho at the same epsilon."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
     from shoal.kinds.trajectories.compose import Composition
 
-LIMITS = "No composition, no protection beyond the stated tracker."
+LIMITS = "No composition, no protection beyond the stated adversary."
 SNAP = (
     "t = floor((time - start) / minutes); x = floor((lon - origin[0]) * metres_per_unit[0] / metres), y "
     "likewise with lat, origin[1], metres_per_unit[1]. Samples with t outside 0 .. steps - 1 are not part of "
@@ -63,7 +63,7 @@ class PreparedTrajectories(Prepared):
 
     def notes(self) -> list[str]:
         n = self.anonymiser.tau_steps // self.anonymiser.epoch_steps
-        notes = ["not differential privacy: no composition, no protection beyond the stated tracker."]
+        notes = ["not differential privacy: no composition, no protection beyond the stated adversary."]
         if n > 1 and not self.plan.full_length:
             notes.append(
                 f"tau is {n} epochs: people are grouped by {2 ** (n + 1)} patterns of activity, which "
@@ -312,7 +312,7 @@ def in_words(prepared: PreparedTrajectories, result: RunResult) -> list[str]:
         *_spans(space, time),
         *_counted(figures),
         *(() if plan.full_length else measured_lines(figures["measured"], plan.k, most_lags=3)),
-        "No composition, no protection beyond the stated tracker.",
+        "No composition, no protection beyond the stated adversary.",
         "",
     ]
 
@@ -362,8 +362,8 @@ def measured_lines(measured: dict[str, Any], k: int, most_lags: int | None = Non
         lines.append(f"Records that fit a window: {shown} (quartiles).")
     lags = [lag for lag in measured["leakage_by_lag"] if lag["share"] is not None]
     lines += [
-        f"{lag['from_epochs']} to {lag['to_epochs']} epochs away, all of them cover {lag['share']:.1%} of "
-        "the person's samples."
+        f"{lag['from_epochs']} to {lag['to_epochs']} epochs before or after the window, {lag['share']:.1%} "
+        "of the person's samples lie in a box of every record that fits."
         for lag in lags[:most_lags]
     ]
     return lines + [

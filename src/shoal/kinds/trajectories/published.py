@@ -185,7 +185,8 @@ def verdict(folder: Path, manifest: Manifest) -> Verdict:
     return Verdict(
         grade=grade,
         summary=f"With k = {public['k']}, half of the boxes span at most {kilometres:.1f} km (width + "
-        f"height) and {minutes:.0f} minutes; of {percent(lost)} of the records nothing is left.",
+        f"height) and {minutes:.0f} minutes; {percent(lost) if lost else 'none'} of the records are "
+        "suppressed entirely.",
         figures={"box_km": kilometres, "box_minutes": minutes, "records_lost_share": lost},
     )
 

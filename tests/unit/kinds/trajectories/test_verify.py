@@ -93,7 +93,7 @@ def test_a_sound_release_passes_in_json_and_in_words(release):
     done = run(release())
     assert done.exit_code == 0
     assert done.output.startswith("PASSED  k = 2, tau = 10 minutes")
-    assert "no protection beyond the stated attacker" in done.output
+    assert "no protection beyond the stated adversary" in done.output
 
 
 def test_a_violation_is_shown_with_user_time_and_reason(release):
