@@ -78,3 +78,11 @@ def test_any_answers_give_a_positive_total_within_its_limits(answer, number, sig
             total = learned.total_given(NumberOfVisits(value=number, sigma=sigma * clip, clip=clip))
             assert 0 < total.low <= total.visits <= total.high < np.inf
             assert 0 <= total.deviation <= total.visits * (1 + 1e-9)
+
+
+@for_each("name", ["residents", "a fleet", "residents and a fleet"])
+def test_the_share_of_a_second_group_is_that_of_a_fleet_among_residents(name):
+    sizes, declared = CITIES[name]
+    true = fleet(500).sum() / sizes.sum() if name == "residents and a fleet" else 0.0
+    shares = [estimated(sizes, 35.0, (22.0, 14.0), declared, seed)[0].second for seed in range(5)]
+    assert np.mean(shares) == pytest.approx(true, rel=0.3, abs=0.03)
