@@ -1,4 +1,4 @@
-"""Fit the constants of the dry run's expected errors on simulated cities, and write them into the package.
+"""Fit the constants of the expected error of dry runs on simulated cities: kinds/density/verdict.py has them.
 
     python -m benchmarks.expected_error [--quick]
 
@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from benchmarks.table import report
+from benchmarks.table import OUT, report
 from shoal.events.simulate import preset_named
 from shoal.kinds.density.compare import compare, simulated_world
 from shoal.kinds.density.plan import METHODS, ComparePlan, MethodOptions
 from shoal.kinds.density.verdict import Fit, expected_error, plain_deviation, relative_error
 from shoal.privacy.accounting import Budget
 
-TARGET = Path(__file__).parents[1] / "src" / "shoal" / "kinds" / "density" / "expected_fit.py"
+TARGET = OUT / "expected_fit.txt"
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 CITIES = (
@@ -62,7 +61,7 @@ def main() -> None:
     rows = [{**vars(p), "expected": relative_error(fits[p.method], p.mean, p.noise, p.exact)} for p in points]
     report("expected_error", rows, "expected against simulated error, over the mean count")
     TARGET.write_text(source(fits, float(np.mean(visits))), "utf-8")
-    print(f"{TARGET.name} written; now: ruff format {TARGET.name}")
+    print(f"{TARGET.name} written: the constants at the end of kinds/density/verdict.py")
 
 
 def measure(city: str, users: int) -> tuple[list[Point], float]:
@@ -124,30 +123,7 @@ def fit(points: list[Point]) -> Fit:
 
 def source(fits: dict[str, Fit], visits: float) -> str:
     lines = "\n".join(f'    "{name}": {each!r},' for name, each in fits.items())
-    return f'''"""Constants of the expected errors, written by benchmarks/expected_error.py."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-VISITS_PER_WEEK = {visits:.2f}  # per user, once per site and slot, as counted in the simulated cities
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """See kinds/density/verdict.py; nine of ten simulated points lie within a factor `off_by` of it."""
-
-    model: float
-    people: float
-    gain: float
-    power: float
-    off_by: float
-
-
-FITS: dict[str, Fit] = {{
-{lines}
-}}
-'''
+    return f"VISITS_PER_WEEK = {visits:.2f}\n\nFITS: dict[str, Fit] = {{\n{lines}\n}}\n"
 
 
 if __name__ == "__main__":

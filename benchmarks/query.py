@@ -52,13 +52,13 @@ class World:
 
     def questions(self, count: int, seed: int) -> Questions:
         """Boxes between two random corners, slots between two random ones; empty ones are drawn again."""
-        chance, setting = np.random.default_rng(seed), self.setting
+        rng, setting = np.random.default_rng(seed), self.setting
         xy = setting.zone_xy_m
         each: list[Question] = []
         while len(each) < count:
-            low, high = np.sort(chance.uniform(xy.min(axis=0), xy.max(axis=0), (2, 2)), axis=0)
+            low, high = np.sort(rng.uniform(xy.min(axis=0), xy.max(axis=0), (2, 2)), axis=0)
             zones = np.flatnonzero(((xy >= low) & (xy <= high)).all(axis=1))
-            first, last = np.sort(chance.integers(0, setting.slots + 1, 2))
+            first, last = np.sort(rng.integers(0, setting.slots + 1, 2))
             if zones.size and first < last:
                 each.append(Question(zones=tuple(zones.tolist()), slots=tuple(range(first, last))))
         return Questions.of(each, setting.weights, slots=setting.slots, ell=ELL)

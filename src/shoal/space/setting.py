@@ -343,7 +343,7 @@ class Questions:
 
     @cached_property
     def clips(self) -> np.ndarray:
-        """int64 [questions, CLIPS]: bounds of a user's part, rising; the last ones are what any user reaches.
+        """int64 [questions, CLIPS]: increasing bounds of a user's part; no user's part exceeds the last ones.
 
         A part of all visits is at most one visit per slot and place of the query.
         """

@@ -360,8 +360,8 @@ def _assumed(plan: DensityPlan, setting: Setting, methods: list[dict[str, Any]])
         f"there lie within a factor of {chosen}{min(off.values()):.2g} to {max(off.values()):.2g} over the "
         f"methods). Assumed: {visits}, "
         f"so {mean_count(users, setting, declared):,.3g} people per zone and slot on average. `shoal "
-        "density compare` measures it on a simulated city on your zones. Pure methods cost a larger "
-        "rho at the same epsilon."
+        "density compare` measures it on a simulated city on your zones. Pure methods are paid "
+        "from the pure budget."
     )
 
 
