@@ -101,7 +101,7 @@ def files_of(folder):
 
 
 def spent(population="golden"):
-    """Of all its pots."""
+    """What a population has spent, summed over its pots."""
     return sum(pot.spent_nano for pot in open_ledger().state().population(population).pots.values())
 
 

@@ -291,7 +291,7 @@ def choose_columns(
 
 
 def check_roles(given: Mapping[str, str], names: Sequence[str]) -> None:
-    """Every role told is a role, and every column told is there."""
+    """Every role that is given is a role, and every column that is given exists."""
     for role, name in given.items():
         if role not in ROLES:
             raise PlanError(
@@ -318,7 +318,7 @@ def usual_column(role: str, names: Sequence[str], given: Mapping[str, str]) -> s
 
 
 def guess_shape(columns: Mapping[str, str], given: Mapping[str, str], list_names: Sequence[str]) -> Shape:
-    """The richest shape whose columns are all there; columns that were told settle what is ambiguous."""
+    """The richest shape whose columns are all there; columns that were given settle what is ambiguous."""
     if "start_time" in columns and "end_time" in columns and "site" not in given and "time" not in given:
         return Shape.TRANSIT
     if "site" in given:

@@ -233,7 +233,7 @@ def check_time(name: str, kind: str, role: str, time_zone: str | None) -> None:
 def guess_unit(
     types: Mapping[str, str], columns: Mapping[str, str]
 ) -> tuple[TimeUnit | None, tuple[str, ...]]:
-    """Seconds for 32-bit numbers, which hold nothing finer; other numbers need to be told."""
+    """Seconds for 32-bit numbers, which hold nothing finer; other numbers need a stated unit."""
     for role in ("time", "start_time", "end_time"):
         kind = types.get(role, "").removesuffix("[]")
         if kind in ("INTEGER", "UINTEGER"):

@@ -240,8 +240,8 @@ def test_the_given_rectangles_may_come_from_a_file(paths, command):
     given = paths.folder / "given.csv"
     given.write_text("west,south,east,north\n0,0,400,400\n100,100,800,800\n")
     release, _, _ = paths.released(command, "--given-file", given)
-    told = json.loads((release / "manifest.json").read_text())["public"]["given"]
-    assert (told["rectangles"], told["from"], told["seed"]) == (2, "a file of the owner", None)
+    stated = json.loads((release / "manifest.json").read_text())["public"]["given"]
+    assert (stated["rectangles"], stated["from"], stated["seed"]) == (2, "a file of the owner", None)
 
 
 def test_the_public_page_is_drawn_from_the_file_alone(paths, command):
@@ -275,6 +275,6 @@ def test_a_dry_run_says_the_grid_and_the_price(paths, command):
     assert "8 x 8, each 100 x 100 m" in out
     assert "One user" in out
     code, out, _ = command(*paths.arguments("--dry-run", "--json"))
-    told = json.loads(out)
-    assert told["spends"][0]["epsilon"] == pytest.approx(40000)
-    assert told["public"]["grid"] == {"box": [0, 0, 800, 800], "columns": 8, "rows": 8, "planar": True}
+    stated = json.loads(out)
+    assert stated["spends"][0]["epsilon"] == pytest.approx(40000)
+    assert stated["public"]["grid"] == {"box": [0, 0, 800, 800], "columns": 8, "rows": 8, "planar": True}

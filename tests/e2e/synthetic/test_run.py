@@ -123,9 +123,9 @@ def test_one_user_with_very_many_trips_counts_as_one(walks, command):
     release, _, _ = walks.released(command, "--count", 2000, "--trips-per-user", 100)
     paths = encoded(read_synthetic(release))
     assert np.mean(paths.starts >= 40) < 0.15
-    told = walks.manifest_of(release)
-    assert told["public"]["trips_per_unit"] == 100
-    assert told["input"]["trips_with_noise"] == pytest.approx(31, abs=1)
+    stated = walks.manifest_of(release)
+    assert stated["public"]["trips_per_unit"] == 100
+    assert stated["input"]["trips_with_noise"] == pytest.approx(31, abs=1)
 
 
 def test_a_delta_is_recommended_to_users_and_makes_the_noise_gaussian(walks, command):

@@ -361,7 +361,7 @@ def _assumed(plan: DensityPlan, setting: Setting, methods: list[dict[str, Any]])
         f"methods). Assumed: {visits}, "
         f"so {mean_count(users, setting, declared):,.3g} people per zone and slot on average. `shoal "
         "density compare` measures it on a simulated city on your zones. Pure methods are paid "
-        "from the pure budget."
+        "from the pure budget, where the population has one."
     )
 
 
